@@ -1,0 +1,70 @@
+/** One request handler for everything a Supabase project serves. */
+import { App } from "@supabase/lite";
+import { serveDashboard } from "./dashboard.ts";
+import type { GatewayConnection } from "./database.ts";
+import { isUnavailable, unavailableResponse } from "./errors.ts";
+import { functions } from "./functions.ts";
+import { Keys } from "./keys.ts";
+import type { Settings } from "./settings.ts";
+
+const FUNCTION_PATH = /^\/functions\/v1\/([a-z0-9_-]+)(?:\/.*)?$/;
+/** As on hosted projects: a read without a limit answers at most this many rows. */
+const MAX_ROWS = 1000;
+
+export type Handler = (request: Request) => Promise<Response>;
+
+export function createHandler(settings: Settings, connection: GatewayConnection): Handler {
+  const keys = new Keys(settings);
+  const lite = createLite(settings, connection);
+
+  const route = async (request: Request): Promise<Response> => {
+    const { pathname } = new URL(request.url);
+    if (pathname.startsWith("/functions/v1/")) return await callFunction(request, pathname);
+    if (!/^\/(rest|auth|storage)\/v1(\/|$)/.test(pathname)) return await serveDashboard(request, settings.dashboardDir);
+    const translated = withHeaders(request, await keys.translate(request));
+    if (pathname.startsWith("/rest/v1")) await connection.introspect({ useCache: true });
+    return await lite.fetch(translated);
+  };
+
+  return async (request) => {
+    try {
+      return await route(request);
+    } catch (error) {
+      if (isUnavailable(error)) return unavailableResponse();
+      console.error("request failed:", new URL(request.url).pathname, error);
+      return Response.json({ message: "Internal server error" }, { status: 500 });
+    }
+  };
+}
+
+function createLite(settings: Settings, connection: GatewayConnection): App {
+  return new App({
+    connection,
+    api: { enabled: true, schemas: ["public"], max_rows: MAX_ROWS },
+    auth: {
+      enabled: true,
+      enable_signup: true,
+      jwt_secret: settings.jwtSecret,
+      publishable_key: settings.publishableKey,
+      secret_key: settings.secretKey,
+      email: { enable_signup: true, enable_confirmations: false },
+    },
+    studio: { enabled: false },
+    options: { server: { admin: false, disableStudio: true } },
+    // deno-lint-ignore no-explicit-any
+  } as any) as unknown as App;
+}
+
+async function callFunction(request: Request, pathname: string): Promise<Response> {
+  const name = FUNCTION_PATH.exec(pathname)?.[1];
+  const edgeFunction = name && Object.hasOwn(functions, name) ? functions[name] : undefined;
+  if (!edgeFunction) {
+    const error = { code: "NOT_FOUND", message: "Requested function was not found", details: null };
+    return Response.json({ error }, { status: 404, headers: { "Access-Control-Allow-Origin": "*" } });
+  }
+  return await edgeFunction.fetch(request);
+}
+
+function withHeaders(request: Request, headers: Headers): Request {
+  return new Request(request, { headers });
+}

@@ -1,0 +1,75 @@
+/** The dashboard's static files. */
+
+const TYPES: Record<string, string> = {
+  css: "text/css; charset=utf-8",
+  gif: "image/gif",
+  html: "text/html; charset=utf-8",
+  ico: "image/x-icon",
+  jpg: "image/jpeg",
+  js: "text/javascript; charset=utf-8",
+  json: "application/json; charset=utf-8",
+  map: "application/json; charset=utf-8",
+  mjs: "text/javascript; charset=utf-8",
+  png: "image/png",
+  svg: "image/svg+xml",
+  txt: "text/plain; charset=utf-8",
+  wasm: "application/wasm",
+  webmanifest: "application/manifest+json",
+  woff2: "font/woff2",
+};
+
+/** Serve a file of the dashboard; a path without an extension is a page of the app, which routes it itself. */
+export async function serveDashboard(request: Request, directory: string | null): Promise<Response> {
+  if (!directory) return notFound();
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return new Response(null, { status: 405, headers: { Allow: "GET, HEAD" } });
+  }
+  const segments = decodedSegments(new URL(request.url).pathname);
+  if (!segments) return notFound();
+  const last = segments.at(-1) ?? "";
+  const relative = last.includes(".") ? segments.join("/") : "index.html";
+  return await sendFile(`${directory}/${relative}`, relative, request.method === "HEAD");
+}
+
+/** The path's parts, or null when one of them would leave the directory. */
+function decodedSegments(pathname: string): string[] | null {
+  try {
+    const segments = pathname.split("/").filter(Boolean).map(decodeURIComponent);
+    return segments.some((part) => part === ".." || part === "." || /[/\\\0]/.test(part)) ? null : segments;
+  } catch {
+    return null; // a malformed percent escape
+  }
+}
+
+async function sendFile(path: string, relative: string, headOnly: boolean): Promise<Response> {
+  let file: Deno.FsFile;
+  try {
+    file = await Deno.open(path, { read: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return notFound();
+    throw error;
+  }
+  const info = await file.stat();
+  if (!info.isFile) {
+    file.close();
+    return notFound();
+  }
+  const headers = {
+    "Content-Type": TYPES[relative.split(".").at(-1)!.toLowerCase()] ?? "application/octet-stream",
+    "Content-Length": String(info.size),
+    // Built assets carry a hash in their name; pages and anything else must be asked for again.
+    "Cache-Control": relative.startsWith("assets/") ? "public, max-age=31536000, immutable" : "no-cache",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+  };
+  if (headOnly) {
+    file.close();
+    return new Response(null, { headers });
+  }
+  return new Response(file.readable, { headers });
+}
+
+function notFound(): Response {
+  return Response.json({ message: "Not found" }, { status: 404 });
+}

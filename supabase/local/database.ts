@@ -1,0 +1,134 @@
+/** The Postgres connection that Supabase Lite works on, with hosted Supabase's manners. */
+import { type ConnectionContextOptions, type IntrospectResult, type VarsContext } from "@supabase/lite";
+import { PostgresConnection } from "@supabase/lite/postgres";
+import { type Kysely, sql } from "kysely";
+import { DatabaseUnavailable, errorForLite } from "./errors.ts";
+import { postgresTypes } from "./types.ts";
+
+// deno-lint-ignore no-explicit-any
+type Database = Kysely<any>;
+
+const MAX_CONNECTIONS = 20;
+const CONNECT_TIMEOUT_SECONDS = 5;
+const RELOAD_DELAY_MS = 100;
+
+/** Carries a result out of a transaction that must not be kept. */
+class Rollback extends Error {
+  constructor(readonly result: unknown) {
+    super("rolled back");
+  }
+}
+
+export class GatewayConnection extends PostgresConnection {
+  #loading: Promise<IntrospectResult> | undefined;
+  #reloadTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(url: string) {
+    super({
+      url,
+      postgresOptions: {
+        max: MAX_CONNECTIONS,
+        connect_timeout: CONNECT_TIMEOUT_SECONDS,
+        backoff: (attempt: number) => Math.min(0.1 * 2 ** attempt, 2),
+        types: postgresTypes,
+        connection: { application_name: "openmanus-rl gateway" },
+        onnotice: () => {},
+      },
+    });
+  }
+
+  /** The schema cache; read once by however many requests wait for it. */
+  override introspect(options?: { useCache?: boolean }): Promise<IntrospectResult> {
+    if (options?.useCache && this.introspection) return Promise.resolve(this.introspection);
+    this.#loading ??= this.#load().finally(() => (this.#loading = undefined));
+    return this.#loading;
+  }
+
+  async #load(): Promise<IntrospectResult> {
+    const schema = await super.introspect({ useCache: false });
+    // A failed reading comes back as an empty schema, which would make every table unknown.
+    if (schema.functions === undefined) throw new DatabaseUnavailable("the schema could not be read");
+    return schema;
+  }
+
+  /** Read the schema again when Postgres says `notify pgrst`, as PostgREST does. */
+  async watchSchema(): Promise<void> {
+    const reload = () => this.reloadSchema();
+    // Also on every (re)connection: notifications sent meanwhile were missed.
+    await this.driver.listen("pgrst", reload, reload);
+  }
+
+  /** Read the schema again soon; many calls in a row cause one reading. */
+  reloadSchema(): void {
+    clearTimeout(this.#reloadTimer);
+    this.#reloadTimer = setTimeout(() => {
+      this.introspect().catch((error) => console.error("schema reload failed:", error.message));
+    }, RELOAD_DELAY_MS);
+  }
+
+  override normalizeDbError(error: unknown): unknown {
+    return errorForLite(error);
+  }
+
+  /**
+   * Run a request's statements in one transaction as the caller's role.
+   *
+   * Replaces Lite's own, which grants every table to every API role, and which commits a write that is
+   * then answered with an error.
+   */
+  override async withContext<T>(
+    vars: VarsContext | undefined,
+    run: (database: Database) => Promise<T>,
+    options: ConnectionContextOptions = {},
+  ): Promise<T> {
+    if (options.transaction) {
+      if (vars) await enterContext(options.transaction, vars, options);
+      return run(options.transaction);
+    }
+    if (!vars && !options.forceRollback) return run(this.kysely);
+    try {
+      return await this.kysely.transaction().execute(async (transaction) => {
+        if (vars) await enterContext(transaction, vars, options);
+        const result = await run(transaction);
+        const refused = result instanceof Response && result.status >= 400;
+        if (options.forceRollback || refused) throw new Rollback(result);
+        return result;
+      });
+    } catch (error) {
+      if (error instanceof Rollback) return error.result as T;
+      throw error;
+    }
+  }
+}
+
+interface AuthVars {
+  role?: string;
+  uid?: unknown;
+  jwt?: Record<string, unknown> | null;
+}
+
+/** Set the role and the request's settings for this transaction, in one round trip. */
+async function enterContext(database: Database, vars: VarsContext, options: ConnectionContextOptions): Promise<void> {
+  const auth = (vars.auth ?? {}) as AuthVars;
+  const role = auth.role || "anon";
+  const settings: [name: string, value: string][] = [
+    ["request.jwt.claims", JSON.stringify(auth.jwt ?? { role })],
+    ["request.jwt.claim.sub", String(auth.uid ?? "")],
+    ["request.jwt.claim.role", role],
+    ["storage.operation", String((vars.storage as { operation?: unknown } | undefined)?.operation ?? "")],
+  ];
+  if (options.rpc) {
+    const { method, path, requestHeaders, readOnly } = options.rpc;
+    settings.push(
+      ["response.status", ""],
+      ["response.headers", ""],
+      ["request.method", method],
+      ["request.path", path],
+      ["request.headers", JSON.stringify(requestHeaders ?? {})],
+      ["transaction_read_only", readOnly ? "on" : "off"],
+    );
+  }
+  settings.push(["role", role]);
+  const calls = settings.map(([name, value]) => sql`set_config(${name}, ${value}, true)`);
+  await sql`select ${sql.join(calls)}`.execute(database);
+}

@@ -1,0 +1,81 @@
+/**
+ * A Supabase of one process: the Data API, Auth, Storage, the edge functions and the dashboard.
+ *
+ *     deno run <permissions> gateway.ts init    create the system schema, then exit
+ *     deno run <permissions> gateway.ts serve   serve until SIGTERM, SIGINT or the end of stdin
+ *
+ * The permissions and the environment are described in README.md beside this file.
+ */
+import { createHandler, type Handler } from "./app.ts";
+import { GatewayConnection } from "./database.ts";
+import { readSettings, type Settings } from "./settings.ts";
+import { ensureSystemSchema } from "./system_schema.ts";
+
+const HOST = "127.0.0.1";
+const DRAIN_TIMEOUT_MS = 5_000;
+
+async function initialise(settings: Settings): Promise<void> {
+  const connection = new GatewayConnection(settings.databaseUrl);
+  try {
+    await ensureSystemSchema(connection);
+  } finally {
+    await connection.close();
+  }
+}
+
+async function serve(settings: Settings): Promise<void> {
+  const connection = new GatewayConnection(settings.databaseUrl);
+  await connection.introspect();
+  await connection.watchSchema();
+  const handler = createHandler(settings, connection);
+
+  const server = Deno.serve({ hostname: HOST, port: settings.port, onListen: () => {} }, handler);
+  const { port } = server.addr as Deno.NetAddr;
+  shortCircuitOwnRequests(`http://${HOST}:${port}`, handler);
+  Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify({ ready: true, port })}\n`));
+
+  Deno.addSignalListener("SIGHUP", () => connection.reloadSchema());
+  await stopRequested();
+  await Promise.race([server.shutdown(), new Promise((resolve) => setTimeout(resolve, DRAIN_TIMEOUT_MS))]);
+  await connection.driver.end({ timeout: 1 });
+}
+
+/** Edge functions call their project's URL; answer those calls here rather than through a socket. */
+function shortCircuitOwnRequests(origin: string, handler: Handler): void {
+  Deno.env.set("SUPABASE_URL", origin);
+  const fetchOutside = globalThis.fetch;
+  globalThis.fetch = (input, init) => {
+    const request = new Request(input, init);
+    return new URL(request.url).origin === origin ? handler(request) : fetchOutside(request);
+  };
+}
+
+/** Resolves on SIGTERM, SIGINT, or when stdin ends because whoever started us is gone. */
+function stopRequested(): Promise<void> {
+  return new Promise((resolve) => {
+    Deno.addSignalListener("SIGTERM", resolve);
+    Deno.addSignalListener("SIGINT", resolve);
+    Deno.stdin.readable.pipeTo(new WritableStream()).then(resolve, resolve);
+  });
+}
+
+async function main(command: string | undefined): Promise<void> {
+  // stdout carries the one line that says the gateway is ready.
+  console.log = console.info = console.debug = console.error;
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    // A dropped database connection rejects promises nobody holds; the pool reconnects by itself.
+    event.preventDefault();
+    console.error("unhandled rejection:", event.reason);
+  });
+  if (command === "init") return await initialise(readSettings());
+  if (command === "serve") return await serve(readSettings());
+  throw new Error(`unknown command ${JSON.stringify(command ?? "")}; use "init" or "serve"`);
+}
+
+main(Deno.args[0]).then(
+  () => Deno.exit(0),
+  (error) => {
+    console.error(error instanceof Error ? error.message : error);
+    Deno.exit(1);
+  },
+);

@@ -1,0 +1,78 @@
+/** What a hosted Supabase database has before the first migration: roles, `auth`, `storage`, schema reload. */
+import { getAuthSchemaSql, getStorageSchemaSql } from "@supabase/lite";
+import type { GatewayConnection } from "./database.ts";
+
+const ROLES_SQL = `
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'anon') then
+    create role anon nologin noinherit;
+  end if;
+  if not exists (select from pg_roles where rolname = 'authenticated') then
+    create role authenticated nologin noinherit;
+  end if;
+  if not exists (select from pg_roles where rolname = 'service_role') then
+    create role service_role nologin noinherit bypassrls;
+  end if;
+end $$;
+create schema if not exists auth;
+create schema if not exists extensions;
+`;
+
+// The claims come from request.jwt.claims, as on hosted projects; policies and functions read them through these.
+const AUTH_FUNCTIONS_SQL = `
+create or replace function auth.jwt() returns jsonb language sql stable set search_path = '' as $$
+  select coalesce(nullif(current_setting('request.jwt.claims', true), ''), '{}')::jsonb
+$$;
+create or replace function auth.uid() returns uuid language sql stable set search_path = '' as $$
+  select nullif(auth.jwt() ->> 'sub', '')::uuid
+$$;
+create or replace function auth.role() returns text language sql stable set search_path = '' as $$
+  select nullif(auth.jwt() ->> 'role', '')
+$$;
+create or replace function auth.email() returns text language sql stable set search_path = '' as $$
+  select nullif(auth.jwt() ->> 'email', '')
+$$;
+`;
+
+// No default privileges: on hosted projects a new table is granted to no API role either.
+const GRANTS_SQL = `
+grant usage on schema public, auth, storage, extensions to anon, authenticated, service_role;
+grant all on storage.buckets, storage.objects to anon, authenticated, service_role;
+grant execute on all functions in schema storage to anon, authenticated, service_role;
+`;
+
+// Hosted projects tell PostgREST of every change to the schema with event triggers of this name.
+const SCHEMA_WATCH_SQL = `
+create or replace function extensions.pgrst_ddl_watch() returns event_trigger
+language plpgsql set search_path = '' as $$
+begin
+  notify pgrst, 'reload schema';
+end $$;
+do $$
+begin
+  if not exists (select from pg_event_trigger where evtname = 'pgrst_ddl_watch') then
+    create event trigger pgrst_ddl_watch on ddl_command_end execute function extensions.pgrst_ddl_watch();
+  end if;
+  if not exists (select from pg_event_trigger where evtname = 'pgrst_drop_watch') then
+    create event trigger pgrst_drop_watch on sql_drop execute function extensions.pgrst_ddl_watch();
+  end if;
+end $$;
+`;
+
+/** Create what is missing, in one transaction; running it again changes nothing. */
+export async function ensureSystemSchema(connection: GatewayConnection): Promise<void> {
+  const statements = [
+    ROLES_SQL,
+    getAuthSchemaSql(),
+    getStorageSchemaSql(),
+    AUTH_FUNCTIONS_SQL,
+    GRANTS_SQL,
+    SCHEMA_WATCH_SQL,
+  ];
+  await connection.driver.begin(async (transaction) => {
+    // Two stacks on one database must not create the same role at once.
+    await transaction`select pg_advisory_xact_lock(hashtext('openmanus-rl system schema'))`;
+    for (const statement of statements) await transaction.unsafe(statement);
+  });
+}
