@@ -1,11 +1,15 @@
 /** One request handler for everything a Supabase project serves. */
 import { App } from "@supabase/lite";
+import { adminUsers, isAdminUsersPath } from "./admin_users.ts";
 import { serveDashboard } from "./dashboard.ts";
 import type { GatewayConnection } from "./database.ts";
 import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
 import { Keys } from "./keys.ts";
 import type { Settings } from "./settings.ts";
+import { FileStore } from "./storage/files.ts";
+import { Storage } from "./storage/routes.ts";
+import { Signer } from "./storage/signing.ts";
 
 const FUNCTION_PATH = /^\/functions\/v1\/([a-z0-9_-]+)(?:\/.*)?$/;
 /** As on hosted projects: a read without a limit answers at most this many rows. */
@@ -13,15 +17,20 @@ const MAX_ROWS = 1000;
 
 export type Handler = (request: Request) => Promise<Response>;
 
-export function createHandler(settings: Settings, connection: GatewayConnection): Handler {
+export async function createHandler(settings: Settings, connection: GatewayConnection): Promise<Handler> {
   const keys = new Keys(settings);
+  const files = new FileStore(settings.storageDir);
+  await files.prepare();
+  const storage = new Storage(connection, files, new Signer(settings.jwtSecret), keys);
   const lite = createLite(settings, connection);
 
   const route = async (request: Request): Promise<Response> => {
     const { pathname } = new URL(request.url);
-    if (pathname.startsWith("/functions/v1/")) return await callFunction(request, pathname);
-    if (!/^\/(rest|auth|storage)\/v1(\/|$)/.test(pathname)) return await serveDashboard(request, settings.dashboardDir);
-    const translated = withHeaders(request, await keys.translate(request));
+    if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) return await serveDashboard(request, settings.dashboardDir);
+    const translated = new Request(request, { headers: await keys.translate(request) });
+    if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
+    if (pathname.startsWith("/storage/v1")) return await storage.fetch(translated);
+    if (isAdminUsersPath(pathname)) return await adminUsers(translated, connection, keys);
     if (pathname.startsWith("/rest/v1")) await connection.introspect({ useCache: true });
     return await lite.fetch(translated);
   };
@@ -63,8 +72,4 @@ async function callFunction(request: Request, pathname: string): Promise<Respons
     return Response.json({ error }, { status: 404, headers: { "Access-Control-Allow-Origin": "*" } });
   }
   return await edgeFunction.fetch(request);
-}
-
-function withHeaders(request: Request, headers: Headers): Request {
-  return new Request(request, { headers });
 }

@@ -2,6 +2,7 @@
 import { type ConnectionContextOptions, type IntrospectResult, type VarsContext } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
 import { type Kysely, sql } from "kysely";
+import type postgres from "postgres";
 import { DatabaseUnavailable, errorForLite } from "./errors.ts";
 import { postgresTypes } from "./types.ts";
 
@@ -66,6 +67,16 @@ export class GatewayConnection extends PostgresConnection {
     }, RELOAD_DELAY_MS);
   }
 
+  /** Run statements in one transaction with the caller's rights. */
+  asCaller<T>(claims: Claims, operation: string, run: (sql: postgres.TransactionSql) => Promise<T>): Promise<T> {
+    return this.driver.begin(async (transaction) => {
+      const settings = callerSettings(claims, operation);
+      const calls = settings.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, true)`);
+      await transaction.unsafe(`select ${calls.join(", ")}`, settings.flat());
+      return await run(transaction);
+    }) as Promise<T>;
+  }
+
   override normalizeDbError(error: unknown): unknown {
     return errorForLite(error);
   }
@@ -101,34 +112,44 @@ export class GatewayConnection extends PostgresConnection {
   }
 }
 
-interface AuthVars {
-  role?: string;
-  uid?: unknown;
-  jwt?: Record<string, unknown> | null;
+/** The caller as Postgres sees it. */
+export interface Claims {
+  role: string;
+  sub?: string;
+  [claim: string]: unknown;
 }
 
-/** Set the role and the request's settings for this transaction, in one round trip. */
-async function enterContext(database: Database, vars: VarsContext, options: ConnectionContextOptions): Promise<void> {
-  const auth = (vars.auth ?? {}) as AuthVars;
-  const role = auth.role || "anon";
-  const settings: [name: string, value: string][] = [
-    ["request.jwt.claims", JSON.stringify(auth.jwt ?? { role })],
-    ["request.jwt.claim.sub", String(auth.uid ?? "")],
-    ["request.jwt.claim.role", role],
-    ["storage.operation", String((vars.storage as { operation?: unknown } | undefined)?.operation ?? "")],
+type Setting = [name: string, value: string];
+
+function callerSettings(claims: Claims, operation = ""): Setting[] {
+  return [
+    ["request.jwt.claims", JSON.stringify(claims)],
+    ["request.jwt.claim.sub", String(claims.sub ?? "")],
+    ["request.jwt.claim.role", claims.role],
+    ["storage.operation", operation],
+    ["role", claims.role],
   ];
-  if (options.rpc) {
-    const { method, path, requestHeaders, readOnly } = options.rpc;
-    settings.push(
-      ["response.status", ""],
-      ["response.headers", ""],
-      ["request.method", method],
-      ["request.path", path],
-      ["request.headers", JSON.stringify(requestHeaders ?? {})],
-      ["transaction_read_only", readOnly ? "on" : "off"],
-    );
-  }
-  settings.push(["role", role]);
+}
+
+function requestSettings({ method, path, requestHeaders, readOnly }: NonNullable<ConnectionContextOptions["rpc"]>) {
+  return [
+    ["response.status", ""],
+    ["response.headers", ""],
+    ["request.method", method],
+    ["request.path", path],
+    ["request.headers", JSON.stringify(requestHeaders ?? {})],
+    ["transaction_read_only", readOnly ? "on" : "off"],
+  ] as Setting[];
+}
+
+/** Become the caller for the rest of this transaction, in one round trip. */
+async function enterContext(database: Database, vars: VarsContext, options: ConnectionContextOptions): Promise<void> {
+  const auth = (vars.auth ?? {}) as { role?: string; jwt?: Claims | null };
+  const role = auth.role || "anon";
+  const settings = [
+    ...(options.rpc ? requestSettings(options.rpc) : []),
+    ...callerSettings({ ...auth.jwt, role }),
+  ];
   const calls = settings.map(([name, value]) => sql`set_config(${name}, ${value}, true)`);
   await sql`select ${sql.join(calls)}`.execute(database);
 }

@@ -27,7 +27,7 @@ async function serve(settings: Settings): Promise<void> {
   const connection = new GatewayConnection(settings.databaseUrl);
   await connection.introspect();
   await connection.watchSchema();
-  const handler = createHandler(settings, connection);
+  const handler = await createHandler(settings, connection);
 
   const server = Deno.serve({ hostname: HOST, port: settings.port, onListen: () => {} }, handler);
   const { port } = server.addr as Deno.NetAddr;

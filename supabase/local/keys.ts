@@ -35,15 +35,18 @@ export class Keys {
     return kind === "secret" ? this.settings.secretKey : this.settings.publishableKey;
   }
 
-  /** The request's headers with a JWT key replaced by the opaque key it stands for. */
+  /** The request's headers with a JWT key, wherever it stands, replaced by the opaque key it means. */
   async translate(request: Request): Promise<Headers> {
     const headers = new Headers(request.headers);
     const apikey = headers.get("apikey") ?? new URL(request.url).searchParams.get("apikey");
-    if (!apikey) return headers;
-    const kind = await this.kindOf(apikey);
-    if (!kind) return headers;
-    headers.set("apikey", this.opaque(kind));
-    if (bearer(headers) === apikey) headers.set("authorization", `Bearer ${this.opaque(kind)}`);
+    const token = bearer(headers);
+    const kind = apikey ? await this.kindOf(apikey) : null;
+    if (kind) headers.set("apikey", this.opaque(kind));
+    // Beside another key, a JWT key is a token whose role counts, and the Data API reads it itself.
+    if (token && (token === apikey || !apikey)) {
+      const tokenKind = token === apikey ? kind : await this.kindOf(token);
+      if (tokenKind) headers.set("authorization", `Bearer ${this.opaque(tokenKind)}`);
+    }
     return headers;
   }
 }
