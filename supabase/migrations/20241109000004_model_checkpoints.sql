@@ -1,0 +1,20 @@
+-- Saved weights of a run: where they lie and how good they are.
+
+create table public.model_checkpoints (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid not null references public.training_runs (id) on delete cascade,
+  checkpoint_number bigint not null check (checkpoint_number >= 0),
+  step bigint check (step >= 0),
+  storage_path text,
+  size_bytes bigint check (size_bytes >= 0),
+  checksum text,
+  metrics jsonb not null default '{}',
+  metadata jsonb not null default '{}',
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (training_run_id, checkpoint_number)
+);
+comment on table public.model_checkpoints is 'A checkpoint of a run. storage_path is within the bucket model-checkpoints.';
+
+create trigger touch_updated_at before update on public.model_checkpoints for each row execute function internal.touch_updated_at();
+select internal.protect('public.model_checkpoints', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');

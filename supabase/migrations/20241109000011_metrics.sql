@@ -1,0 +1,89 @@
+-- Metric series. A row a point cannot keep up with training: points lie in chunks, arrays of one metric of one run, and `metrics`
+-- shows them one by one.
+
+create table public.metric_chunks (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid not null references public.training_runs (id) on delete cascade,
+  name text not null check (length(name) between 1 and 500),
+  steps bigint[] not null,
+  values double precision[] not null,
+  times timestamptz[] not null,
+  first_step bigint not null,
+  last_step bigint not null,
+  updated_at timestamptz not null default now(),
+  constraint metric_chunks_arrays_match check (
+    cardinality(steps) > 0 and cardinality(steps) = cardinality(values) and cardinality(steps) = cardinality(times)),
+  constraint metric_chunks_steps_and_values_known check (array_position(steps, null) is null and array_position(values, null) is null),
+  constraint metric_chunks_steps_not_negative check (first_step >= 0)
+);
+comment on table public.metric_chunks is 'Points of one metric of one run. A writer rewrites its open chunk, by id, as it grows.';
+create unique index metric_chunks_of_a_metric on public.metric_chunks (training_run_id, name, first_step, id);
+
+create function internal.bound_metric_chunk() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  -- A chunk only grows: a shorter one is an earlier state of it, delivered again.
+  if tg_op = 'UPDATE' and cardinality(new.steps) < cardinality(old.steps) then
+    return old;
+  end if;
+  select min(s), max(s) into new.first_step, new.last_step from unnest(new.steps) s;
+  new.updated_at := now();
+  return new;
+end
+$$;
+revoke execute on function internal.bound_metric_chunk from public;
+create trigger bound_metric_chunk before insert or update on public.metric_chunks
+  for each row execute function internal.bound_metric_chunk();
+
+select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
+select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
+
+create view public.metrics with (security_invoker = true) as
+select c.training_run_id, c.name, p.step, p.value, p.recorded_at, c.id as chunk_id
+from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at);
+comment on view public.metrics is 'Metric points, one a row. Filters on run and name reach the index.';
+revoke all on public.metrics from public, anon, authenticated, service_role;
+grant select on public.metrics to anon, authenticated, service_role;
+
+create function public.metric_series(
+  training_run_id uuid, names text[] default null, max_points integer default 1000,
+  from_step bigint default null, to_step bigint default null)
+returns table (name text, step bigint, value double precision, recorded_at timestamptz)
+language plpgsql stable set search_path = ''
+as $$
+#variable_conflict use_column
+-- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost.
+begin
+  if max_points < 2 then
+    raise exception using errcode = 'OM400', message = format('max_points is %s: at least 2 are needed to keep extremes', max_points), column = 'max_points';
+  end if;
+  return query
+  with points as materialized (
+    select c.name, p.step, p.value, p.recorded_at
+    from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
+    where c.training_run_id = metric_series.training_run_id
+      and (metric_series.names is null or c.name = any (metric_series.names))
+      and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
+      and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
+  ), bounds as (
+    select points.name, min(points.step) as low, max(points.step) as high, count(*) as n from points group by points.name
+  ), stretched as (
+    select p.*, case when b.n <= max_points then null
+                     else width_bucket(p.step::double precision, b.low::double precision, b.high::double precision + 1, max_points / 2) end as stretch
+    from points p join bounds b using (name)
+  ), extremes as (
+    select s.name, s.stretch, min(s.value) as low, max(s.value) as high from stretched s where s.stretch is not null group by s.name, s.stretch
+  )
+  select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
+  union all
+  select * from (
+    select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
+    from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch and (s.value = e.low or s.value = e.high)
+    order by s.name, s.stretch, s.value, s.step) kept
+  order by 1, 2, 4;
+end
+$$;
+comment on function public.metric_series is 'Metric series of a run, down-sampled so that extremes survive.';
+revoke execute on function public.metric_series from public, anon, authenticated, service_role;
+grant execute on function public.metric_series to anon, authenticated, service_role;
