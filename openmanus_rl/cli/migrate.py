@@ -1,0 +1,63 @@
+"""`migrate`: bring a database to this version's schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from openmanus_rl.cli.console import messages, output, print_json
+from openmanus_rl.errors import SettingsError
+from openmanus_rl.local import launch, migrations
+from openmanus_rl.local.assets import find_assets
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.migrations import Migration
+from openmanus_rl.settings import load_settings
+
+
+def migrate(
+    database_url: Annotated[
+        str | None,
+        typer.Option("--database-url", help="The database. Default: DATABASE_URL, or the running embedded stack."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be applied and change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Apply the migrations that a database lacks, in the history that the Supabase CLI keeps too."""
+    url = database_url or _configured_database()
+    folder = find_assets().migrations
+
+    def on_apply(migration: Migration) -> None:
+        messages.print(f"Applying {migration.path.name} …")
+
+    result = (
+        migrations.plan(url, folder=folder) if dry_run else migrations.migrate(url, folder=folder, on_apply=on_apply)
+    )
+    names = [migration.path.name for migration in result.pending]
+    if as_json:
+        print_json(_report(result.applied, names, dry_run=dry_run))
+        return
+    for name in names if dry_run else []:
+        output.print(f"would apply {name}")
+    if not names:
+        output.print(f"Up to date: {len(result.applied)} migrations")
+    elif not dry_run:
+        output.print(f"Applied {len(names)} migrations")
+
+
+def _configured_database() -> str:
+    settings = load_settings()
+    if settings.database_url is not None:
+        return settings.database_url.get_secret_value()
+    running = launch.find_running(Home(settings.home.resolve())) if settings.is_embedded else None
+    if running is None:
+        raise SettingsError(
+            "DATABASE_URL is not set and no embedded stack is running",
+            setting="DATABASE_URL",
+            hint="give --database-url, set DATABASE_URL, or run `openmanus-rl up`",
+        )
+    return running.database_url
+
+
+def _report(applied: list[str], names: list[str], *, dry_run: bool) -> dict[str, Any]:
+    return {"already_applied": applied, "pending" if dry_run else "applied": names}

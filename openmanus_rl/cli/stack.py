@@ -1,0 +1,199 @@
+"""`up`, `down` and `status`: the embedded stack, or whichever Supabase the settings name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from openmanus_rl import __version__
+from openmanus_rl.cli.console import output, phases, print_error, print_facts, print_json
+from openmanus_rl.local import launch
+from openmanus_rl.local.health import check_health
+from openmanus_rl.local.home import Home, disk_bytes
+from openmanus_rl.local.ports import DEFAULT_PORT
+from openmanus_rl.local.stack_file import StackInfo
+from openmanus_rl.settings import Settings, load_settings
+
+NOT_RUNNING = 3
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def up(
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of the API and the dashboard; 0 is any free one. "
+            f"Default: {DEFAULT_PORT}, or a free one if that is taken."
+        ),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it runs; it goes on in the background.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --detach: print JSON for programs.")] = False,
+) -> None:
+    """Start the embedded stack: Postgres, the Supabase API and the dashboard."""
+    home = _home(load_settings())
+    with phases("Starting the stack") as display:
+        if detach:
+            info, started = launch.start_detached(home, port=port, progress=display)
+            display.stop()
+            if as_json:
+                print_json({"started": started, "notes": display.notes} | _embedded_report(home, info))
+            else:
+                title = "The stack is running" if started else "The stack was already running"
+                _announce(home, info, title, "openmanus-rl down")
+            return
+        if as_json:
+            raise typer.BadParameter("needs --detach", param_hint="--json")
+
+        def on_ready(ready: StackInfo) -> None:
+            display.stop()
+            _announce(home, ready, "The stack is running", "Ctrl-C, or openmanus-rl down")
+
+        other = launch.run_in_foreground(home, port=port, version=__version__, progress=display, on_ready=on_ready)
+        display.stop()
+    if other is not None:
+        _announce(home, other, "The stack was already running", "openmanus-rl down")
+    else:
+        output.print(f"Stopped; the data stays in {escape(str(home.root))}")
+
+
+def down() -> None:
+    """Stop the embedded stack; the data stays."""
+    home = _home(load_settings())
+    with phases("Stopping the stack"):
+        stopped = launch.stop(home)
+    if stopped:
+        output.print(f"Stopped; the data stays in {escape(str(home.root))}")
+    else:
+        output.print(f"Nothing runs in {escape(str(home.root))}")
+
+
+def status(
+    env: Annotated[bool, typer.Option("--env", help="Print the settings as lines for .env.supabase.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what runs and how to reach it; exit code 3 when nothing does."""
+    settings = load_settings()
+    home = _home(settings)
+    running = launch.find_running(home)
+    if settings.url is not None and (running is None or settings.url != running.url):
+        report = _hosted_report(settings)
+    else:
+        report = _embedded_report(home, running)
+    if as_json:
+        print_json(report)
+    elif env:
+        _print_env(report)
+    else:
+        _print_report(report)
+    if not report["running"]:
+        raise typer.Exit(NOT_RUNNING)
+
+
+def _home(settings: Settings) -> Home:
+    return Home(settings.home.resolve())
+
+
+def _announce(home: Home, info: StackInfo, title: str, how_to_stop: str) -> None:
+    output.print(f"[bold green]{title}[/]")
+    print_facts(
+        {
+            "API": info.url,
+            "Dashboard": info.dashboard_url,
+            "Data": str(home.root),
+            "Settings": "openmanus-rl status --env",
+            "Stop": how_to_stop,
+        }
+    )
+
+
+def _embedded_report(home: Home, running: StackInfo | None) -> dict[str, Any]:
+    report: dict[str, Any] = {"mode": "embedded", "running": False, "home": str(home.root), "version": __version__}
+    if running is None:
+        return report | {"health": "nothing runs here; start it with `openmanus-rl up`"}
+    health = check_health(running.url)
+    uptime = datetime.now(UTC) - datetime.fromisoformat(running.started_at)
+    return report | {
+        "running": True,
+        "healthy": health.ok,
+        "health": health.detail,
+        "SUPABASE_URL": running.url,
+        "SUPABASE_ANON_KEY": running.publishable_key,
+        "SUPABASE_SERVICE_ROLE_KEY": running.secret_key,
+        "DATABASE_URL": running.database_url,
+        "dashboard_url": running.dashboard_url,
+        "pid": running.pid,
+        "port": running.port,
+        "version": running.version,
+        "postgres_version": running.postgres_version,
+        "uptime_seconds": int(uptime.total_seconds()),
+        "disk_bytes": disk_bytes(home.root),
+    }
+
+
+def _hosted_report(settings: Settings) -> dict[str, Any]:
+    url = settings.require_url()
+    health = check_health(url, timeout_seconds=settings.request_timeout_seconds)
+    secrets = {
+        "SUPABASE_ANON_KEY": settings.anon_key,
+        "SUPABASE_SERVICE_ROLE_KEY": settings.service_role_key,
+        "DATABASE_URL": settings.database_url,
+    }
+    return {
+        "mode": "hosted",
+        "running": health.ok,
+        "healthy": health.ok,
+        "health": health.detail,
+        "version": __version__,
+        "SUPABASE_URL": url,
+        **{name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None},
+        "dashboard_url": None,
+    }
+
+
+def _print_env(report: dict[str, Any]) -> None:
+    if not report["running"]:
+        print_error(report["health"])
+        return
+    for name in ("SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL"):
+        if name in report:
+            typer.echo(f"{name}={report[name]}")
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    if report["mode"] == "hosted":
+        output.print(f"The settings name a Supabase at {escape(report['SUPABASE_URL'])}")
+        print_facts({"Health": report["health"], "Version": report["version"]})
+        return
+    if not report["running"]:
+        output.print("[bold]The embedded stack is not running[/]")
+        print_facts({"Data": report["home"], "Start": "openmanus-rl up --detach"})
+        return
+    output.print(
+        "[bold green]The embedded stack is running[/]"
+        if report["healthy"]
+        else "[bold red]The embedded stack is not well[/]"
+    )
+    print_facts(
+        {
+            "API": report["SUPABASE_URL"],
+            "Dashboard": report["dashboard_url"],
+            "Health": report["health"],
+            "Data": f"{report['home']} ({report['disk_bytes'] / 2**20:.0f} MB)",
+            "Version": f"{report['version']}, Postgres {report['postgres_version']}",
+            "Process": f"{report['pid']}, up {_duration(report['uptime_seconds'])}",
+            "Settings": "openmanus-rl status --env",
+            "Stop": "openmanus-rl down",
+        }
+    )
+
+
+def _duration(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

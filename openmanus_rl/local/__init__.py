@@ -1,0 +1,1 @@
+"""The embedded stack: a Supabase of one's own, from wheels alone."""

@@ -1,0 +1,52 @@
+"""The detached supervisor's process: `python -m openmanus_rl.local`, started by `openmanus-rl up --detach`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from openmanus_rl import __version__
+from openmanus_rl.errors import OpenManusError
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.logs import configure_logging
+from openmanus_rl.local.progress import PipeProgress
+from openmanus_rl.local.stack_file import StackLock
+from openmanus_rl.local.supervisor import Supervisor
+
+_logger = logging.getLogger("openmanus_rl.local")  # `__name__` is `__main__` here.
+
+
+def main() -> int:
+    """Run a stack until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m openmanus_rl.local")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--progress-fd", type=int, required=True)
+    options = parser.parse_args()
+
+    home, progress = Home(options.home), PipeProgress(options.progress_fd)
+    os.set_inheritable(options.progress_fd, False)  # Else Postgres would keep the pipe open and its reader waiting.
+    configure_logging(home)
+    os.chdir(home.root)  # The folder we were started from may be removed while we run.
+    lock = StackLock(home.lock)
+    if not lock.acquire():
+        progress.busy()
+        return 0
+    try:
+        supervisor = Supervisor(home=home, port=options.port, version=__version__)
+        supervisor.run(progress=progress, on_ready=lambda _: progress.ready())
+    except (OpenManusError, OSError) as error:
+        _logger.error("%s", error)
+        progress.failed(str(error))
+        return 1
+    finally:
+        lock.release()
+        progress.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

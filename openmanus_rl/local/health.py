@@ -1,0 +1,43 @@
+"""Is a stack well: one question to the gateway, which asks Postgres."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+# Loopback must not go through a proxy that the environment names for the outside.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the health function answered, or why it did not."""
+
+    ok: bool
+    detail: str
+
+
+def check_health(url: str, *, timeout_seconds: float = 5.0) -> Health:
+    """Ask the health function under a Supabase URL."""
+    address = f"{url.rstrip('/')}/functions/v1/health"
+    try:
+        with _opener.open(address, timeout=timeout_seconds) as response:
+            answer = json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Health(ok=False, detail=_unwell(error.code, error.read()))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return Health(ok=False, detail=f"no answer from {address}: {reason}")
+    status = answer.get("status") if isinstance(answer, dict) else None
+    return Health(ok=status == "ok", detail=str(status or "unexpected answer"))
+
+
+def _unwell(status: int, body: bytes) -> str:
+    try:
+        database = json.loads(body)["database"]
+    except (ValueError, KeyError, TypeError):
+        return f"the gateway answers with status {status}"
+    return f"the gateway answers, the database is {database}"

@@ -1,0 +1,149 @@
+"""The folder of one embedded stack: where everything lies, and whether it can be used."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.errors import StackError
+
+# A new database takes about 50 MB and its write-ahead log starts with 16 MB; the rest is room to work.
+REQUIRED_FREE_MB = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths of one embedded stack."""
+
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def storage(self) -> Path:
+        return self.root / "storage"
+
+    @property
+    def keys(self) -> Path:
+        return self.root / "keys.json"
+
+    @property
+    def stack(self) -> Path:
+        return self.root / "stack.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "stack.lock"
+
+    @property
+    def state(self) -> Path:
+        """What is remembered between starts: the Postgres port and the gateway that made the system schema."""
+        return self.root / "state.json"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def postgres_log(self) -> Path:
+        return self.logs / "postgres.log"
+
+    @property
+    def gateway_log(self) -> Path:
+        return self.logs / "gateway.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.logs / "supervisor.log"
+
+    def prepare(self) -> None:
+        """Make the folder and its parts, readable by the owner only, or say why that is impossible."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.storage, self.logs, self.cache):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            # Where Postgres runs under another account, the group bits tell of its leave to pass: not ours to take.
+            if self.root.stat().st_uid == os.geteuid() and self.root.stat().st_mode & 0o067:
+                self.root.chmod(0o700)
+            # mkdir succeeds on folders that exist already, so only a real write shows a read-only file system.
+            with tempfile.NamedTemporaryFile(dir=self.root, prefix=".writable-"):
+                pass
+        except OSError as error:
+            raise _unusable(self.root, error) from error
+
+    def require_free_space(self) -> None:
+        """Refuse to start where Postgres would run out of disk within minutes."""
+        free_mb = free_bytes(self.root) // 2**20
+        if free_mb < REQUIRED_FREE_MB:
+            raise StackError(
+                f"the disk of {self.root} has {free_mb} MB free and the embedded stack needs {REQUIRED_FREE_MB} MB; "
+                "free some space, or set OPENMANUS_RL_HOME to a folder on another disk"
+            )
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes that a new file in this folder may take."""
+    return shutil.disk_usage(folder).free
+
+
+def disk_bytes(folder: Path) -> int:
+    """Return the bytes that a folder takes on disk; files that vanish meanwhile count as nothing."""
+    total = 0
+    for parent, _, names in os.walk(folder, onerror=lambda _: None):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def write_private_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace a file in one step, readable by its owner only, so that no reader sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mkstemp makes it 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in a file; None when there is no file or it holds something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _unusable(root: Path, error: OSError) -> StackError:
+    way_out = "set OPENMANUS_RL_HOME to a folder that you can write to"
+    if error.errno == errno.EROFS:
+        return StackError(f"{root} is on a read-only file system; {way_out}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return StackError(f"no permission to write to {error.filename or root}; {way_out}")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StackError(
+            f"the disk of {root} is full (0 MB free, {REQUIRED_FREE_MB} MB needed); free some space, or {way_out}"
+        )
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        return StackError(f"{root} is, or lies under, a file that is not a folder; {way_out}")
+    return StackError(f"{root} cannot be used for the embedded stack: {error.strerror}; {way_out}")

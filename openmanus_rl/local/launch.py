@@ -1,0 +1,179 @@
+"""Start, find and stop the stack of a home, however many processes try at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from openmanus_rl.errors import StackError
+from openmanus_rl.local.health import check_health
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.logs import configure_logging
+from openmanus_rl.local.progress import Progress, read_events
+from openmanus_rl.local.stack_file import StackInfo, StackLock, held_lock, read_stack, supervisor_pid
+from openmanus_rl.local.startup import stop_left_over
+from openmanus_rl.local.supervisor import Supervisor
+
+# Longer than a first start on a slow machine that downloads packages; a start that failed is noticed at once.
+_WAIT_SECONDS = 600.0
+_STOP_TIMEOUT_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+
+
+def find_running(home: Home) -> StackInfo | None:
+    """Return the stack that runs in a home and has told how to reach it."""
+    if not home.root.exists():
+        return None
+    pid = supervisor_pid(home)
+    info = read_stack(home)
+    return info if pid is not None and info is not None and info.pid == pid else None
+
+
+def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple[StackInfo, bool]:
+    """Make sure that a stack runs and outlives us; return it and whether this call started it."""
+    home.prepare()
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while time.monotonic() < deadline:
+        running = wait_for_other(home, progress=progress, deadline=deadline)
+        if running is not None:
+            return _same_port(running, port), False
+        if _spawn_supervisor(home, port=port, progress=progress):
+            started = find_running(home)
+            if started is not None:
+                return started, True
+    raise StackError(f"no stack came up in {home.root} within {_WAIT_SECONDS:.0f} s (log: {home.supervisor_log})")
+
+
+def run_in_foreground(
+    home: Home, *, port: int | None, version: str, progress: Progress, on_ready: Callable[[StackInfo], None]
+) -> StackInfo | None:
+    """Run the stack in this process until it is told to stop; return the one that runs already, if one does."""
+    home.prepare()
+    deadline = time.monotonic() + _WAIT_SECONDS
+    lock = StackLock(home.lock)
+    while not lock.acquire():
+        running = wait_for_other(home, progress=progress, deadline=deadline)
+        if running is not None:
+            return _same_port(running, port)
+    try:
+        configure_logging(home)
+        Supervisor(home=home, port=port, version=version).run(progress=progress, on_ready=on_ready)
+    finally:
+        lock.release()
+    return None
+
+
+def wait_for_other(home: Home, *, progress: Progress, deadline: float) -> StackInfo | None:
+    """Wait until the stack that another process runs or starts is well; None when there is none."""
+    told = False
+    while (pid := supervisor_pid(home)) is not None:
+        running = find_running(home)
+        if running is not None and check_health(running.url).ok:
+            return running
+        if time.monotonic() >= deadline:
+            raise StackError(
+                f"the stack of {home.root}, pid {pid}, does not become well; "
+                f"see {home.supervisor_log}, or run `openmanus-rl down`"
+            )
+        if not told:
+            progress.phase(f"Waiting for the stack that process {pid} starts")
+            told = True
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def stop(home: Home) -> bool:
+    """Stop the stack of a home and wait for its end; False when nothing ran."""
+    if not home.root.exists():
+        return False
+    deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
+    pid = supervisor_pid(home)
+    stopped = pid is not None
+    while pid is not None:
+        if pid > 0:
+            _terminate(pid)
+        if time.monotonic() >= deadline:
+            raise StackError(
+                f"process {pid} did not stop within {_STOP_TIMEOUT_SECONDS:.0f} s; see {home.supervisor_log}"
+            )
+        _wait_released(home, pid, seconds=5.0)
+        pid = supervisor_pid(home)
+    return _clear_left_over(home) or stopped
+
+
+def _clear_left_over(home: Home) -> bool:
+    with held_lock(home) as acquired:
+        if not acquired:  # Someone starts a new one already: theirs to tend.
+            return False
+        home.stack.unlink(missing_ok=True)
+        return stop_left_over(home)
+
+
+def _wait_released(home: Home, pid: int, *, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and supervisor_pid(home) == pid:
+        time.sleep(_POLL_SECONDS)
+
+
+def _terminate(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise StackError(
+            f"no permission to stop process {pid}; run `openmanus-rl down` as the user who started it"
+        ) from error
+
+
+def _same_port(running: StackInfo, port: int | None) -> StackInfo:
+    if port and running.port != port:
+        raise StackError(
+            f"a stack already runs at {running.url}, not on port {port}; use it, or run `openmanus-rl down` first"
+        )
+    return running
+
+
+def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bool:
+    """Start a detached supervisor and follow its start; False when another one was quicker."""
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "openmanus_rl.local", "--home", str(home.root), "--progress-fd", str(writer)]
+    command += ["--port", str(port)] if port is not None else []
+    with open(home.supervisor_log, "ab") as log:
+        # An uncaught error of the interpreter itself has nowhere else to go than the log.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=(writer,),
+        )
+    os.close(writer)
+    try:
+        return _follow(reader, progress, home)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    finally:
+        process.returncode = process.poll() or 0  # It lives on without us: no warning about a child not waited for.
+
+
+def _follow(reader: int, progress: Progress, home: Home) -> bool:
+    for event in read_events(reader):
+        match event["event"]:
+            case "phase":
+                progress.phase(event["text"])
+            case "note":
+                progress.note(event["text"])
+            case "ready":
+                return True
+            case "busy":
+                return False
+            case "failed":
+                raise StackError(event["text"])
+    raise StackError(f"the supervisor ended while the stack was starting; see {home.supervisor_log}")

@@ -1,0 +1,37 @@
+"""The stack's log files: what is in them, and how large they may grow."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from openmanus_rl.local.home import Home
+
+_LIMIT_BYTES = 10 * 2**20
+
+
+def configure_logging(home: Home) -> None:
+    """Send what the supervisor says to its log file."""
+    handler = logging.handlers.RotatingFileHandler(
+        home.supervisor_log, maxBytes=_LIMIT_BYTES, backupCount=1, encoding="utf-8", delay=True
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(message)s"))
+    logger = logging.getLogger("openmanus_rl.local")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def keep_small(path: Path) -> None:
+    """Move the content of a log that a child process writes to a second file once it is large."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_size <= _LIMIT_BYTES:
+            return
+        # The child holds the file open for appending: cut it in place, after its end was copied.
+        with open(path, "rb") as source, open(f"{path}.1", "wb") as target:
+            source.seek(-_LIMIT_BYTES, os.SEEK_END)
+            target.write(source.read(_LIMIT_BYTES))
+        os.truncate(path, 0)

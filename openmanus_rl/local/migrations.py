@@ -1,0 +1,155 @@
+"""Apply migrations to any Postgres, in the history table of the Supabase CLI, so that either can follow the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from openmanus_rl.errors import OpenManusError, SchemaMismatch, TransientError
+from openmanus_rl.gateway.postgres import PostgresConnection, session
+from openmanus_rl.gateway.retry import RetryPolicy
+from openmanus_rl.gateway.translate import translated
+from openmanus_rl.local.sql_split import split_statements
+
+_FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>[A-Za-z0-9_\-]+)\.sql")
+# A wrong address should be told soon; a server that is just starting needs a moment.
+_CONNECT_LIMIT_SECONDS = 10.0
+# Any number will do as long as every version of this package uses the same.
+_LOCK_KEY = 7_301_956_220_411
+
+# The very statements of the Supabase CLI 3.1.
+_HISTORY = """
+create schema if not exists supabase_migrations;
+create table if not exists supabase_migrations.schema_migrations (version text not null primary key);
+alter table supabase_migrations.schema_migrations add column if not exists statements text[];
+alter table supabase_migrations.schema_migrations add column if not exists name text;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One migration file."""
+
+    version: str
+    name: str
+    path: Path
+
+    def statements(self) -> list[str]:
+        return split_statements(self.path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """What a database has and what it lacks."""
+
+    applied: list[str]
+    pending: list[Migration]
+
+
+def find_migrations(folder: Path) -> list[Migration]:
+    """Return the migrations of a folder in the order in which they apply."""
+    found: dict[str, Migration] = {}
+    for path in sorted(folder.glob("*.sql")):
+        match = _FILE_NAME.fullmatch(path.name)
+        if match is None:
+            raise SchemaMismatch(f"{path.name} is not a migration's name; use <14 digits>_<name>.sql")
+        migration = Migration(version=match["version"], name=match["name"], path=path)
+        if migration.version in found:
+            raise SchemaMismatch(
+                f"{path.name} and {found[migration.version].path.name} have the same version; renumber one"
+            )
+        found[migration.version] = migration
+    if not found:
+        raise SchemaMismatch(f"{folder} holds no migrations")
+    return list(found.values())
+
+
+def plan(database_url: str, *, folder: Path) -> MigrationPlan:
+    """Compare a database with the migrations of a folder and change nothing."""
+    with _connected(database_url) as connection:
+        return _plan(connection, find_migrations(folder))
+
+
+def migrate(
+    database_url: str, *, folder: Path, on_apply: Callable[[Migration], None] = lambda _: None
+) -> MigrationPlan:
+    """Apply what the database lacks, each migration in one transaction with its history row; return what was done."""
+    migrations = find_migrations(folder)
+    with _connected(database_url) as connection:
+        # Two at once would apply the same file twice; the second waits and then finds nothing to do.
+        connection.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
+        try:
+            todo = _plan(connection, migrations)
+            if todo.pending and not todo.applied:
+                _make_history(connection)
+            for migration in todo.pending:
+                on_apply(migration)
+                _apply(connection, migration)
+            if todo.pending:
+                connection.execute("notify pgrst, 'reload schema'")
+        finally:
+            if not connection.closed and not connection.broken:
+                connection.execute("select pg_advisory_unlock(%s)", [_LOCK_KEY])
+    return todo
+
+
+def _plan(connection: PostgresConnection, migrations: list[Migration]) -> MigrationPlan:
+    exists = connection.execute("select to_regclass('supabase_migrations.schema_migrations') is not null").fetchone()
+    applied: list[str] = []
+    if exists and exists[0]:
+        rows = connection.execute("select version from supabase_migrations.schema_migrations order by version")
+        applied = [row[0] for row in rows]
+    known = {migration.version for migration in migrations}
+    unknown = [version for version in applied if version not in known]
+    if unknown:
+        raise SchemaMismatch(
+            f"the database has migrations that this version of openmanus-rl does not know ({', '.join(unknown)}): "
+            "a newer version wrote it; run `pip install --upgrade openmanus-rl`"
+        )
+    return MigrationPlan(applied=applied, pending=[m for m in migrations if m.version not in set(applied)])
+
+
+def _make_history(connection: PostgresConnection) -> None:
+    with connection.transaction():
+        connection.execute(_HISTORY)
+
+
+def _apply(connection: PostgresConnection, migration: Migration) -> None:
+    statements = migration.statements()
+    statement = ""
+    try:
+        connection.execute("reset all")  # What the last file set for its session must not reach this one.
+        with translated(f"migration {migration.path.name}"), connection.transaction():
+            for statement in statements:
+                # No parameters: then a percent sign in the file is a percent sign.
+                connection.execute(statement.encode())
+            statement = "insert into supabase_migrations.schema_migrations"
+            connection.execute(
+                "insert into supabase_migrations.schema_migrations (version, name, statements) values (%s, %s, %s)",
+                [migration.version, migration.name, statements],
+            )
+    except TransientError:
+        raise
+    except OpenManusError as error:
+        raise SchemaMismatch(
+            f"{error.message}; nothing of this migration was kept; statement: {_shorten(statement)}",
+            code=error.code,
+            details={"migration": migration.path.name, "statement": statement, "postgres": error.details},
+        ) from error
+
+
+def _connected(database_url: str) -> AbstractContextManager[PostgresConnection]:
+    return session(
+        database_url,
+        attempt="migrate the database",
+        autocommit=True,
+        retry=RetryPolicy(limit_seconds=_CONNECT_LIMIT_SECONDS),
+    )
+
+
+def _shorten(statement: str, *, limit: int = 300) -> str:
+    flat = " ".join(statement.split())
+    return flat if len(flat) <= limit else f"{flat[:limit]}…"

@@ -1,0 +1,75 @@
+"""What a start tells whoever waits for it, in the same process or through a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+
+class Progress(Protocol):
+    """Listens to a start."""
+
+    def phase(self, text: str) -> None:
+        """A new phase began."""
+
+    def note(self, text: str) -> None:
+        """Something the user should know, that is no failure."""
+
+
+class SilentProgress:
+    """Listens to nothing."""
+
+    def phase(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+class PipeProgress:
+    """Writes each event as a line of JSON to a pipe whose reader may be gone."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def phase(self, text: str) -> None:
+        self._send({"event": "phase", "text": text})
+
+    def note(self, text: str) -> None:
+        self._send({"event": "note", "text": text})
+
+    def ready(self) -> None:
+        """The stack serves; nothing follows."""
+        self._send({"event": "ready"})
+        self.close()
+
+    def busy(self) -> None:
+        """Another process has the lock; nothing follows."""
+        self._send({"event": "busy"})
+        self.close()
+
+    def failed(self, message: str) -> None:
+        """The start failed; nothing follows."""
+        self._send({"event": "failed", "text": message})
+        self.close()
+
+    def close(self) -> None:
+        """Let the reader see the end."""
+        with suppress(OSError):
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _send(self, event: dict[str, Any]) -> None:
+        # Whoever asked for the start may have been interrupted; the start goes on without an audience.
+        with suppress(OSError):
+            os.write(self._descriptor, (json.dumps(event) + "\n").encode())
+
+
+def read_events(descriptor: int) -> Iterator[dict[str, str]]:
+    """Yield the events of a `PipeProgress` until it is closed."""
+    with os.fdopen(descriptor, encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -1,0 +1,116 @@
+"""stack.json and stack.lock: what runs in a home, and the proof that it does."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from openmanus_rl.errors import StackError
+from openmanus_rl.local.home import Home, read_json, write_private_json
+
+
+@dataclass(frozen=True, slots=True)
+class StackInfo:
+    """How to reach a running stack."""
+
+    pid: int
+    version: str
+    url: str
+    port: int
+    database_url: str
+    postgres_port: int
+    postgres_version: str
+    publishable_key: str
+    secret_key: str
+    jwt_secret: str
+    dashboard_url: str
+    started_at: str
+
+    def __repr__(self) -> str:
+        return f"StackInfo(pid={self.pid}, url={self.url!r})"  # A traceback must not carry secrets.
+
+    def write(self, home: Home) -> None:
+        """Publish the stack to every program of this user."""
+        write_private_json(home.stack, asdict(self))
+
+
+def read_stack(home: Home) -> StackInfo | None:
+    """Return what stack.json says; None when there is none or it is not one of ours."""
+    content = read_json(home.stack)
+    if content is None:
+        return None
+    try:
+        return StackInfo(**{field.name: content[field.name] for field in fields(StackInfo)})
+    except KeyError:
+        return None
+
+
+class StackLock:
+    """The right to run the stack of a home; the system takes it back when the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free; False when another process has it."""
+        descriptor = _open(self._path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def supervisor_pid(home: Home) -> int | None:
+    """Return the process that holds the lock of a home; None when nobody does."""
+    try:
+        descriptor = os.open(home.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise StackError(f"{home.root} belongs to another user; run as that user, or set OPENMANUS_RL_HOME") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with suppress(ValueError):
+            return int(os.read(descriptor, 32))
+        return -1  # Held, but the holder has not written its number yet.
+    finally:
+        os.close(descriptor)
+    return None
+
+
+@contextmanager
+def held_lock(home: Home) -> Iterator[bool]:
+    """Hold the lock of a home for a while; yields False when another process has it."""
+    lock = StackLock(home.lock)
+    acquired = lock.acquire()
+    try:
+        yield acquired
+    finally:
+        lock.release()
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StackError(
+            f"{path} cannot be opened: {error.strerror}; set OPENMANUS_RL_HOME to a folder of your own"
+        ) from error

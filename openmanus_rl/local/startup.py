@@ -1,0 +1,181 @@
+"""The order in which a stack comes up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from openmanus_rl.errors import StackError
+from openmanus_rl.local import cluster, gateway_process, migrations, ports
+from openmanus_rl.local.account import account_for, give
+from openmanus_rl.local.assets import find_assets, find_deno
+from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
+from openmanus_rl.local.health import check_health
+from openmanus_rl.local.home import Home, read_json, write_private_json
+from openmanus_rl.local.keys import Keys, create_keys, load_keys
+from openmanus_rl.local.postgres import PostgresProcess, stop_postmaster
+from openmanus_rl.local.progress import Progress
+
+_logger = logging.getLogger(__name__)
+
+_GATEWAY_PORT_ATTEMPTS = 5
+
+
+@dataclass(slots=True)
+class Stack:
+    """A running Postgres and gateway."""
+
+    postgres: PostgresProcess
+    gateway: GatewayProcess
+    keys: Keys
+    database_url: str
+    postgres_version: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{ports.HOST}:{self.gateway.port}"
+
+
+class _Interrupted(Exception):
+    """A stop signal came while the stack was starting."""
+
+
+def start_stack(
+    home: Home, *, port: int | None, version: str, progress: Progress, stopping: Callable[[], bool]
+) -> Stack | None:
+    """Bring everything up; None if a stop was asked for meanwhile, and then nothing is left running."""
+    assets = find_assets()
+    deno = find_deno()
+    chosen_port = _choose_port(port, progress)
+    home.require_free_space()
+
+    def phase(text: str) -> None:
+        if stopping():
+            raise _Interrupted
+        _logger.info(text)
+        progress.phase(text)
+
+    parts: list[PostgresProcess | GatewayProcess] = []
+    try:
+        phase("Starting Postgres")
+        postgres, keys, postgres_version = _start_postgres(home, progress)
+        parts.append(postgres)
+        config = GatewayConfig(
+            home=home,
+            assets=assets,
+            deno=deno,
+            keys=keys,
+            database_url=database_url(keys, postgres.port),
+            postgres_port=postgres.port,
+            version=version,
+        )
+        phase("Preparing the gateway")
+        gateway_process.download(assets, deno, show=progress.note)
+        _ensure_system_schema(home, config)
+        phase("Applying migrations")
+        migrations.migrate(config.database_url, folder=assets.migrations)
+        phase("Starting the gateway")
+        gateway = _start_gateway(config, port=chosen_port, fixed=bool(port))
+        parts.append(gateway)
+        phase("Checking health")
+        _require_health(gateway)
+    except BaseException as error:
+        for part in reversed(parts):
+            part.stop()
+        if isinstance(error, _Interrupted):
+            return None
+        raise
+    return Stack(
+        postgres=postgres,
+        gateway=gateway,
+        keys=keys,
+        database_url=config.database_url,
+        postgres_version=postgres_version,
+    )
+
+
+def database_url(keys: Keys, port: int) -> str:
+    """Return the URL under which every Postgres client reaches the embedded database."""
+    return f"postgresql://{cluster.SUPERUSER}:{keys.database_password}@{ports.HOST}:{port}/postgres"
+
+
+def stop_left_over(home: Home) -> bool:
+    """Stop a Postgres whose supervisor was killed; True if there was one."""
+    left_over = cluster.running_postmaster(home)
+    if left_over is None:
+        return False
+    _logger.warning("stopping Postgres, pid %d, which an earlier stack left behind", left_over.pid)
+    stop_postmaster(left_over)
+    return True
+
+
+def _choose_port(port: int | None, progress: Progress) -> int:
+    if port is not None:
+        ports.require_free(port)
+        return port or ports.free_port()
+    if ports.is_free(ports.DEFAULT_PORT):
+        return ports.DEFAULT_PORT
+    chosen = ports.free_port()
+    progress.note(f"port {ports.DEFAULT_PORT} is {ports.describe_holder(ports.DEFAULT_PORT)}; using {chosen} instead")
+    return chosen
+
+
+def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Keys, str]:
+    binaries = cluster.installed_binaries()
+    cluster.require_version(home, binaries)
+    account = account_for(home.postgres)
+    version = cluster.require_usable(binaries, account)
+    if stop_left_over(home):
+        progress.note("stopped a Postgres that an earlier stack had left running")
+    cluster.clear_stale_pid_file(home)
+    keys = load_keys(home.keys)
+    keys_are_new = keys is None
+    keys = keys or create_keys(home.keys)
+    if not home.postgres.exists():
+        progress.phase("Making a new database")
+        cluster.create(home, binaries, account, password=keys.database_password)
+    else:
+        if home.postgres.stat().st_uid != account.uid:
+            give(home.postgres, account)
+        if keys_are_new:
+            progress.note("keys.json was missing: new keys were made and the database password was changed")
+            cluster.set_password(home, binaries, account, password=keys.database_password)
+    remembered = (read_json(home.state) or {}).get("postgres_port")
+    port = remembered if isinstance(remembered, int) and ports.is_free(remembered) else ports.free_port()
+    postgres = PostgresProcess(home=home, binaries=binaries, account=account, port=port)
+    postgres.start()
+    _remember(home, postgres_port=postgres.port)
+    return postgres, keys, version
+
+
+def _ensure_system_schema(home: Home, config: GatewayConfig) -> None:
+    digest = config.assets.gateway_digest()
+    if (read_json(home.state) or {}).get("system_schema_of") == digest:
+        return
+    gateway_process.initialise(config)
+    _remember(home, system_schema_of=digest)
+
+
+def _start_gateway(config: GatewayConfig, *, port: int, fixed: bool) -> GatewayProcess:
+    for _ in range(_GATEWAY_PORT_ATTEMPTS):
+        gateway = GatewayProcess(config, port=port)
+        try:
+            gateway.start()
+            return gateway
+        except StackError:
+            # Another program may take the port in the moment between choosing it and listening on it.
+            if fixed or ports.is_free(port):
+                raise
+            port = ports.free_port()
+    raise StackError(f"no free port was found in {_GATEWAY_PORT_ATTEMPTS} attempts; choose one with `--port N`")
+
+
+def _require_health(gateway: GatewayProcess) -> None:
+    health = check_health(f"http://{ports.HOST}:{gateway.port}", timeout_seconds=30.0)
+    if not health.ok:
+        raise StackError(f"the stack started but is not well: {health.detail}")
+
+
+def _remember(home: Home, **values: object) -> None:
+    write_private_json(home.state, (read_json(home.state) or {}) | values)

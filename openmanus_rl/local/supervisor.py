@@ -1,0 +1,180 @@
+"""Starts Postgres and the gateway, restarts whichever dies, and stops both in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any, Protocol
+
+from openmanus_rl.errors import OpenManusError
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.logs import keep_small
+from openmanus_rl.local.progress import Progress
+from openmanus_rl.local.stack_file import StackInfo
+from openmanus_rl.local.startup import Stack, start_stack
+
+_logger = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_SECONDS = 0.2
+_LAST_BACKOFF_SECONDS = 30.0
+# A part that ran this long was well: its next failure starts the backoff anew.
+_STABLE_SECONDS = 60.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Part(Protocol):
+    """A process that the supervisor keeps alive."""
+
+    def start(self) -> None: ...
+
+    def exit_code(self) -> int | None: ...
+
+    def stop(self) -> None: ...
+
+
+class KeptAlive:
+    """One part with its restarts."""
+
+    def __init__(self, name: str, part: Part) -> None:
+        self.name = name
+        self.part = part
+        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+        self._started_at = time.monotonic()
+        self._retry_at: float | None = None
+
+    def tend(self, now: float) -> float | None:
+        """Restart the part if it is dead and its pause is over; return when to look again, None if it is well."""
+        if self._retry_at is None:
+            code = self.part.exit_code()
+            if code is None:
+                return None
+            if now - self._started_at >= _STABLE_SECONDS:
+                self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+            _logger.warning(
+                "%s ended (%s); restarting in %.1f s", self.name, describe_exit(code), self._backoff_seconds
+            )
+            self._postpone(now)
+        assert self._retry_at is not None
+        if now < self._retry_at:
+            return self._retry_at
+        try:
+            self.part.start()
+        except (OpenManusError, OSError) as error:
+            self._postpone(now)
+            _logger.error("%s did not restart: %s; next attempt in %.1f s", self.name, error, self._retry_at - now)
+            return self._retry_at
+        _logger.info("%s is running again", self.name)
+        self._started_at, self._retry_at = time.monotonic(), None
+        return None
+
+    def _postpone(self, now: float) -> None:
+        self._retry_at = now + self._backoff_seconds
+        self._backoff_seconds = min(self._backoff_seconds * 2, _LAST_BACKOFF_SECONDS)
+
+
+class Supervisor:
+    """Runs one stack in this process until it is told to stop; the caller holds the lock."""
+
+    def __init__(self, *, home: Home, port: int | None, version: str) -> None:
+        self._home = home
+        self._port = port
+        self._version = version
+        self._stopping = False
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+
+    def run(self, *, progress: Progress, on_ready: Callable[[StackInfo], None]) -> None:
+        """Start the stack, say so, and keep it alive until a stop signal."""
+        previous = self._listen_to_signals()
+        stack: Stack | None = None
+        try:
+            self._home.stack.unlink(missing_ok=True)  # We hold the lock, so whoever wrote it is gone.
+            stack = start_stack(
+                self._home, port=self._port, version=self._version, progress=progress, stopping=lambda: self._stopping
+            )
+            if stack is not None:
+                on_ready(self._publish(stack))
+                self._keep_alive(stack)
+        finally:
+            if stack is not None:
+                self._stop(stack)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(-1)
+
+    def _publish(self, stack: Stack) -> StackInfo:
+        info = StackInfo(
+            pid=os.getpid(),
+            version=self._version,
+            url=stack.url,
+            port=stack.gateway.port,
+            database_url=stack.database_url,
+            postgres_port=stack.postgres.port,
+            postgres_version=stack.postgres_version,
+            publishable_key=stack.keys.publishable_key,
+            secret_key=stack.keys.secret_key,
+            jwt_secret=stack.keys.jwt_secret,
+            dashboard_url=f"{stack.url}/",
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        info.write(self._home)
+        _logger.info("serving at %s, Postgres on port %d", info.url, info.postgres_port)
+        return info
+
+    def _keep_alive(self, stack: Stack) -> None:
+        # Postgres first: the gateway is of no use without it.
+        parts = [KeptAlive("Postgres", stack.postgres), KeptAlive("the gateway", stack.gateway)]
+        while not self._stopping:
+            now = time.monotonic()
+            times = [due for part in parts if (due := part.tend(now)) is not None]
+            keep_small(self._home.postgres_log)
+            keep_small(self._home.gateway_log)
+            # A child's death wakes us by signal; the long pause is only a net below it.
+            self._sleep(max(0.05, min(times) - time.monotonic()) if times else 5.0)
+
+    def _stop(self, stack: Stack) -> None:
+        _logger.info("stopping")
+        self._home.stack.unlink(missing_ok=True)
+        stack.gateway.stop()
+        stack.postgres.stop()
+        _logger.info("stopped")
+
+    def _listen_to_signals(self) -> dict[signal.Signals, Any]:
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
+        previous: dict[signal.Signals, Any] = {}
+        for number in _STOP_SIGNALS:
+            previous[number] = signal.signal(number, self._on_stop_signal)
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _ignore)
+        return previous
+
+    def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _sleep(self, seconds: float) -> None:
+        select.select([self._wake_reader], [], [], seconds)
+        with suppress(BlockingIOError):
+            while self._wake_reader.recv(1024):
+                pass
+
+
+def describe_exit(code: int) -> str:
+    """Say how a process ended, for the log."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Exist: without a handler the signal would not reach the wake-up descriptor."""

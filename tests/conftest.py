@@ -1,0 +1,95 @@
+"""What every test may use: one running stack for the whole session, and an environment that is nobody's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Whatever these hold would lead a test to the user's own data.
+_SETTING_PREFIXES = ("SUPABASE_", "POSTGRES_", "PG", "OPENMANUS_RL_", "DATABASE_URL")
+_given = {name: value for name, value in os.environ.items() if name.startswith(_SETTING_PREFIXES)}
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """A Supabase that tests may write to."""
+
+    url: str
+    publishable_key: str
+    secret_key: str
+    database_url: str
+    home: Path
+    env: dict[str, str]
+
+
+def clean_env(**settings: str) -> dict[str, str]:
+    """Return this process's environment without any setting of ours but the given ones."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_SETTING_PREFIXES)} | settings
+
+
+def run_cli(*arguments: str, env: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `openmanus-rl` as a user would, from a folder that holds no settings."""
+    return subprocess.run(
+        [sys.executable, "-m", "openmanus_rl", *arguments],
+        env=env,
+        cwd=cwd or env["OPENMANUS_RL_HOME"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test away from the user's settings and from ~/.openmanus-rl."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _given:
+            patch.delenv(name)
+        patch.setenv("OPENMANUS_RL_HOME", str(tmp_path_factory.mktemp("no-home")))
+        patch.setenv("OPENMANUS_RL_AUTOSTART", "0")
+        yield
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, _nobodys_environment: None) -> Iterator[RunningStack]:
+    """One Supabase for the whole session: the one that the environment names, else an embedded one."""
+    home = tmp_path_factory.mktemp("stack")
+    if "SUPABASE_URL" in _given:
+        yield _given_stack(home)
+        return
+    env = clean_env(OPENMANUS_RL_HOME=str(home))
+    started = run_cli("up", "--detach", "--port", "0", "--json", env=env)
+    try:
+        assert started.returncode == 0, started.stdout + started.stderr
+        report = json.loads(started.stdout)
+        yield _stack(report, home)
+    finally:
+        stopped = run_cli("down", env=env)
+        assert stopped.returncode == 0, stopped.stderr
+
+
+def _given_stack(home: Path) -> RunningStack:
+    missing = {"SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL"} - _given.keys()
+    assert not missing, f"SUPABASE_URL is set for the tests, so {', '.join(sorted(missing))} must be as well"
+    return _stack(_given, home)
+
+
+def _stack(values: dict[str, str], home: Path) -> RunningStack:
+    names = ("SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
+    settings = {name: values[name] for name in names}
+    return RunningStack(
+        url=values["SUPABASE_URL"],
+        publishable_key=values["SUPABASE_ANON_KEY"],
+        secret_key=values["SUPABASE_SERVICE_ROLE_KEY"],
+        database_url=values["DATABASE_URL"],
+        home=home,
+        env=clean_env(OPENMANUS_RL_HOME=str(home), **settings),
+    )
