@@ -44,7 +44,10 @@ declare
   staged regclass;
 begin
   if to_regclass('pg_temp.stage_json') is null then
-    create temporary table stage_json (kind text, ordinal integer, record jsonb) on commit delete rows;
+    -- Not compressed: what is staged is read once and thrown away.
+    create temporary table stage_json (kind text, ordinal integer, record jsonb, nested jsonb)
+      with (toast_tuple_target = 8160) on commit delete rows;
+    alter table pg_temp.stage_json alter column record set storage external, alter column nested set storage external;
     create temporary table stage_refused (kind text, ordinal integer, id text, code text, field text, message text) on commit delete rows;
     grant all on pg_temp.stage_json, pg_temp.stage_refused to authenticated, service_role;
   end if;
@@ -55,7 +58,7 @@ begin
     if staged is not null then
       execute format('drop table %s', staged);
     end if;
-    execute format('create temporary table %I (ordinal integer, round integer, %s) on commit delete rows', 'stage_' || k, columns);
+    execute format('create temporary table %I (ordinal integer, round integer, %s) with (toast_tuple_target = 8160) on commit delete rows', 'stage_' || k, columns);
     execute format('grant all on pg_temp.%I to authenticated, service_role', 'stage_' || k);
     execute format('comment on table pg_temp.%I is %L', 'stage_' || k, md5(columns));
   end loop;
@@ -68,6 +71,7 @@ language plpgsql set search_path = ''
 as $$
 -- Spread a JSON batch over stage_json, the records inside turns as records of their own; returns the kinds there are.
 declare
+  of_turns constant text[] := array['tool_calls', 'observations', 'generations', 'rewards'];
   unknown text;
 begin
   if jsonb_typeof(batch) is distinct from 'object' then
@@ -85,30 +89,30 @@ begin
     raise exception using errcode = 'OM400', column = unknown, message = format('batch.%s: a list of records is expected', unknown);
   end if;
 
-  insert into pg_temp.stage_json (kind, ordinal, record)
-  select b.kind, e.ordinal - 1, case when e.record ->> 'id' is not null or jsonb_typeof(e.record) <> 'object' then e.record
-                                else e.record || jsonb_build_object('id', internal.new_id()) end
+  insert into pg_temp.stage_json (kind, ordinal, record, nested)
+  select b.kind, e.ordinal - 1,
+    case when jsonb_typeof(e.record) <> 'object' then e.record
+         when e.record ->> 'id' is null then e.record - of_turns || jsonb_build_object('id', internal.new_id())
+         else e.record - of_turns end,
+    case when b.kind = 'agent_states' and jsonb_typeof(e.record) = 'object' and e.record ?| of_turns
+         then jsonb_build_object('tool_calls', e.record -> 'tool_calls', 'observations', e.record -> 'observations',
+           'generations', e.record -> 'generations', 'rewards', e.record -> 'rewards') end
   from jsonb_each(batch) b (kind, records) cross join lateral jsonb_array_elements(b.records) with ordinality e (record, ordinal);
 
+  -- What stands in a turn gets an id of its own from the turn's, so that the same turn sent again brings nothing new.
   insert into pg_temp.stage_json (kind, ordinal, record)
-  select n.kind, coalesce(top.count, 0) + row_number() over (partition by n.kind order by t.ordinal, n.position) - 1,
-    jsonb_build_object('position', n.position, 'id', md5(t.record ->> 'id' || n.kind || n.position)::uuid)
-    || case when jsonb_typeof(n.record) = 'object' then n.record else jsonb_build_object('record', n.record) end
-    || n.parent
+  select n.kind,
+    jsonb_array_length(coalesce(batch -> n.kind, '[]')) + row_number() over (partition by n.kind) - 1,
+    case when n.kind = 'rewards' then jsonb_build_object('rollout_id', t.record -> 'rollout_id', 'step_number', t.record -> 'step_number')
+         else jsonb_build_object('agent_state_id', t.record -> 'id', 'position', e.position - 1) end
+    || jsonb_build_object('id', md5(t.record ->> 'id' || n.kind || e.position)::uuid)
+    || case when jsonb_typeof(e.record) = 'object' then e.record else jsonb_build_object(n.kind, e.record) end
   from pg_temp.stage_json t
-  cross join lateral (
-    select c.kind, e.record, (e.ordinal - 1)::integer as position,
-      case when c.kind = 'rewards' then jsonb_build_object('rollout_id', t.record -> 'rollout_id', 'step_number', t.record -> 'step_number')
-           else jsonb_build_object('agent_state_id', t.record -> 'id') end as parent
-    from (values ('tool_calls'), ('observations'), ('generations'), ('rewards')) c (kind)
-    cross join lateral jsonb_array_elements(case jsonb_typeof(t.record -> c.kind) when 'array' then t.record -> c.kind end)
-      with ordinality e (record, ordinal)
-  ) n
-  left join (select s.kind, count(*) from pg_temp.stage_json s group by s.kind) top on top.kind = n.kind
-  where t.kind = 'agent_states' and jsonb_typeof(t.record) = 'object' and t.record ?| array['tool_calls', 'observations', 'generations', 'rewards'];
-
-  -- Rewards have no place within a turn.
-  update pg_temp.stage_json set record = record - 'position' where kind = 'rewards' and record ? 'position';
+  cross join lateral jsonb_each(t.nested) n (kind, records)
+  cross join lateral jsonb_array_elements(
+    case jsonb_typeof(n.records) when 'array' then n.records when 'null' then '[]' else jsonb_build_array(n.records) end)
+    with ordinality e (record, position)
+  where t.nested is not null;
 
   return array(select r.kind from internal.record_kinds() r where exists (select 1 from pg_temp.stage_json s where s.kind = r.kind) order by r.place);
 end
@@ -213,15 +217,14 @@ as $$
 #variable_conflict use_variable
 declare
   known text[] := array(select c.name from internal.record_columns(type_records.kind) c);
-  nested text[] := case when kind = 'agent_states' then array['tool_calls', 'observations', 'generations', 'rewards'] else '{}' end;
   suspect record;
 begin
   select s.ordinal, s.record into suspect from pg_temp.stage_json s
   where s.kind = type_records.kind and s.ordinal between low and high
-    and (jsonb_typeof(s.record) <> 'object' or case when jsonb_typeof(s.record) = 'object' then s.record - known - nested <> '{}' end)
+    and (jsonb_typeof(s.record) <> 'object' or case when jsonb_typeof(s.record) = 'object' then s.record - known <> '{}' end)
   limit 1;
   if found then
-    perform internal.check_record(kind, suspect.record, known || nested);
+    perform internal.check_record(kind, suspect.record, known);
   end if;
   begin
     execute format(
@@ -234,7 +237,7 @@ begin
       kind) using kind, low, high;
   exception when data_exception or program_limit_exceeded then
     if low = high then
-      perform internal.check_record(kind, s.record, known || nested) from pg_temp.stage_json s where s.kind = type_records.kind and s.ordinal = low;
+      perform internal.check_record(kind, s.record, known) from pg_temp.stage_json s where s.kind = type_records.kind and s.ordinal = low;
     end if;
     raise;
   end;
