@@ -1,0 +1,54 @@
+"""Retrying: transient failures are tried again with backoff and full jitter, within a total time limit."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from openmanus_rl.errors import OpenManusError, TransientError
+
+__all__ = ["RetryPolicy"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How long and how patiently a call is repeated; clock, sleep and random may be replaced in tests."""
+
+    limit_seconds: float = 30.0
+    first_delay_seconds: float = 0.2
+    max_delay_seconds: float = 8.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+    def run(self, call: Callable[[float], T], *, retryable: bool = True) -> T:
+        """Return what the call returns; raise its last error once it is not transient or the time is used up.
+
+        The call is given the seconds that are left, so that one attempt can't outlive the limit.
+        """
+        started = self.clock()
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                return call(self.limit_seconds - (self.clock() - started))
+            except OpenManusError as error:
+                elapsed = self.clock() - started
+                error.note_attempts(attempts, elapsed_seconds=elapsed)
+                if not (retryable and isinstance(error, TransientError)):
+                    raise
+                delay = self._delay_seconds(attempts, error.retry_after_seconds)
+                if elapsed + delay >= self.limit_seconds:
+                    raise
+            self.sleep(delay)
+
+    def _delay_seconds(self, attempts: int, retry_after_seconds: float | None) -> float:
+        # Full jitter: many clients that failed together must not come back together.
+        # The exponent is bounded because 2.0 ** 1024 overflows.
+        ceiling = min(self.max_delay_seconds, self.first_delay_seconds * 2.0 ** min(attempts - 1, 30))
+        return max(self.random() * ceiling, retry_after_seconds or 0.0)

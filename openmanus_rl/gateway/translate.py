@@ -1,0 +1,295 @@
+"""The one door through which failures leave: whatever a client library raises becomes one of our errors."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psycopg
+from postgrest.exceptions import APIError
+from storage3.exceptions import StorageApiError
+from storage3.utils import StorageException
+from supabase import SupabaseException
+from supabase_auth.errors import AuthApiError, AuthRetryableError
+from supabase_auth.errors import AuthError as SupabaseAuthError
+from supabase_functions.errors import FunctionsError
+
+from openmanus_rl.errors import (
+    AuthError,
+    BadResponse,
+    ConflictError,
+    ConnectionFailed,
+    ForbiddenError,
+    InvalidInput,
+    NotFoundError,
+    OpenManusError,
+    RateLimited,
+    SchemaMismatch,
+    ServerError,
+    SettingsError,
+    TimeoutExceeded,
+    TooLargeError,
+    TransientError,
+    UnsupportedError,
+)
+from openmanus_rl.gateway.sqlstate import class_for_code, field_of
+
+__all__ = ["error_from_exception", "error_from_response", "translated"]
+
+_BY_STATUS: dict[int, type[OpenManusError]] = {
+    401: AuthError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    405: UnsupportedError,
+    406: UnsupportedError,
+    408: TimeoutExceeded,
+    409: ConflictError,
+    413: TooLargeError,
+    415: UnsupportedError,
+    425: ServerError,
+    429: RateLimited,
+    501: UnsupportedError,
+    504: TimeoutExceeded,
+}
+_HINTS: dict[type[OpenManusError], str] = {
+    AuthError: "check SUPABASE_SERVICE_ROLE_KEY, or sign in again if a user's token was used",
+    SchemaMismatch: "apply the migrations with `openmanus-rl migrate`",
+}
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """What an answer says about its failure, whichever service wrote it."""
+
+    status: int
+    code: str
+    message: str
+    details: Any = None
+    hint: str | None = None
+
+
+@contextmanager
+def translated(attempt: str) -> Iterator[None]:
+    """Turn any failure of a client library inside the block into one of our errors, chained."""
+    try:
+        yield
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        httpx.StreamError,
+        APIError,
+        StorageException,
+        FunctionsError,
+        SupabaseAuthError,
+        SupabaseException,
+        psycopg.Error,
+    ) as error:
+        raise error_from_exception(error, attempt) from error
+
+
+def error_from_response(response: httpx.Response, attempt: str) -> OpenManusError:
+    """Return the error that a complete answer with a status outside 2xx stands for."""
+    if 300 <= response.status_code < 400:
+        target = response.headers.get("location", "elsewhere")
+        return SettingsError(
+            f"{attempt}: {response.url.host} redirects to {target}",
+            setting="SUPABASE_URL",
+            hint="set SUPABASE_URL to the API's own address",
+        )
+    failure = _read_failure(response)
+    if failure is None:
+        return _error_from_page(response, attempt)
+    return _build(failure, attempt, retry_after_seconds=_retry_after_seconds(response))
+
+
+def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
+    """Return our error for one that supabase-py, httpx, storage3 or psycopg raised."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error_from_response(error.response, attempt)
+    if isinstance(error, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)):
+        return _error_from_httpx(error, attempt)
+    if isinstance(error, APIError):
+        code = error.code or ""
+        status = int(code) if code.isdigit() and len(code) == 3 else 0
+        return _build(_Failure(status, code, error.message or str(error), error.details, error.hint), attempt)
+    if isinstance(error, StorageApiError):
+        return _build(_Failure(int(error.status), str(error.code), error.message), attempt)
+    if isinstance(error, FunctionsError):
+        return _build(_Failure(error.status, "", str(error.message)), attempt)
+    if isinstance(error, AuthRetryableError):
+        return ConnectionFailed(f"{attempt}: {error.message}", status=error.status or None)
+    if isinstance(error, AuthApiError):
+        return _build(_Failure(error.status, error.code or "", error.message), attempt)
+    if isinstance(error, SupabaseAuthError):
+        return AuthError(f"{attempt}: {error.message}", hint=_HINTS[AuthError])
+    if isinstance(error, psycopg.Error):
+        return _error_from_psycopg(error, attempt)
+    return InvalidInput(f"{attempt}: {error}")
+
+
+def _build(failure: _Failure, attempt: str, *, retry_after_seconds: float | None = None) -> OpenManusError:
+    status = failure.status
+    if status in (429, 502, 503):
+        cls = _BY_STATUS.get(status, ServerError)
+    else:
+        cls = class_for_code(failure.code, failure.message) or _class_for_status(status)
+    if failure.code == "PGRST116" and "0 rows" not in str(failure.details):
+        cls = ConflictError
+    arguments: dict[str, Any] = {
+        "code": failure.code or None,
+        "details": failure.details,
+        "hint": failure.hint or _HINTS.get(cls),
+        "status": status or None,
+        "field": field_of(failure.message, failure.details),
+    }
+    if issubclass(cls, TransientError):
+        arguments["retry_after_seconds"] = retry_after_seconds
+    return cls(f"{attempt}: {failure.message}", **arguments)
+
+
+def _class_for_status(status: int) -> type[OpenManusError]:
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= 500:
+        return ServerError
+    return InvalidInput if 400 <= status < 500 else BadResponse
+
+
+def _read_failure(response: httpx.Response) -> _Failure | None:
+    """Read the error shapes of PostgREST, Storage, Auth, the API gateway and our functions; None if it is none."""
+    try:
+        body = json.loads(response.content)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    if isinstance(inner := body.get("error"), dict):
+        # Our functions: {"error": {"code", "message", "details"}}.
+        body = inner
+    message = body.get("message") or body.get("msg") or body.get("error_description") or body.get("error")
+    if not isinstance(message, str):
+        return None
+    status = response.status_code
+    # Hosted Storage answers 400 whatever happened and tells the real status in the body.
+    told = str(body.get("statusCode", ""))
+    if told.isdigit() and 400 <= int(told) < 600:
+        status = int(told)
+    code = body.get("code") or body.get("error_code") or body.get("error") or ""
+    hint = body.get("hint")
+    return _Failure(
+        status=status,
+        code=str(code) if code != message else "",
+        message=message,
+        details=_parsed(body.get("details")),
+        hint=hint if isinstance(hint, str) else None,
+    )
+
+
+def _parsed(details: Any) -> Any:
+    """Return details as an object where our SQL wrote them as JSON text."""
+    if isinstance(details, str) and details.startswith("{"):
+        try:
+            return json.loads(details)
+        except ValueError:
+            return details
+    return details
+
+
+def _error_from_page(response: httpx.Response, attempt: str) -> OpenManusError:
+    """Judge an error answer that no Supabase service wrote, such as a proxy's page, by its status alone."""
+    status = response.status_code
+    kind = response.headers.get("content-type", "no content type")
+    # A route that exists always answers 404 in JSON: this one never reached the API.
+    cls = BadResponse if status == 404 else _class_for_status(status)
+    arguments: dict[str, Any] = {"status": status, "details": {"body_start": response.text[:200]}}
+    if issubclass(cls, TransientError):
+        arguments["retry_after_seconds"] = _retry_after_seconds(response)
+    return cls(
+        f"{attempt}: {response.url.host} answered {status} with a body that is not the API's ({kind})",
+        hint="check SUPABASE_URL and any proxy in between",
+        **arguments,
+    )
+
+
+def _retry_after_seconds(response: httpx.Response) -> float | None:
+    """Read Retry-After, given in seconds or as a date."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _error_from_httpx(error: Exception, attempt: str) -> OpenManusError:
+    reason = str(error) or type(error).__name__
+    if isinstance(error, httpx.TimeoutException):
+        kind = "connecting took" if isinstance(error, httpx.ConnectTimeout) else "the answer took"
+        return TimeoutExceeded(f"{attempt}: {kind} too long", hint=_where(error))
+    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+        return SettingsError(f"{attempt}: {reason}", setting="SUPABASE_URL", hint="check SUPABASE_URL")
+    if _caused_by(error, ssl.SSLCertVerificationError):
+        return SettingsError(
+            f"{attempt}: the server's certificate is not trusted: {reason}",
+            setting="SUPABASE_URL",
+            hint="check SUPABASE_URL, or give Python the certificate authority with SSL_CERT_FILE",
+        )
+    if isinstance(error, (httpx.DecodingError, httpx.TooManyRedirects)):
+        return BadResponse(f"{attempt}: {reason}")
+    return ConnectionFailed(f"{attempt}: {reason}", hint=_where(error))
+
+
+def _where(error: Exception) -> str | None:
+    request = getattr(error, "_request", None)
+    if not isinstance(request, httpx.Request):
+        return None
+    address = request.url.host + (f":{request.url.port}" if request.url.port else "")
+    return f"is {address} reachable and running?"
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
+    # libpq spreads a failed connection over several lines.
+    message = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
+    details = _parsed(error.diag.message_detail)
+    code = error.sqlstate or ""
+    cls = class_for_code(code, message) or _class_for_connection_text(error, message)
+    hint = error.diag.message_hint or _HINTS.get(cls)
+    if cls is AuthError or (cls is NotFoundError and not code):
+        hint = "check the user, password and database name in DATABASE_URL"
+    return cls(
+        f"{attempt}: {message}",
+        code=code or None,
+        details=details,
+        hint=hint,
+        field=error.diag.column_name or field_of(message, details) or error.diag.constraint_name,
+    )
+
+
+def _class_for_connection_text(error: psycopg.Error, message: str) -> type[OpenManusError]:
+    """Judge a failure without a known code; libpq reports a failed connection as text alone."""
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return TimeoutExceeded
+    if "password authentication failed" in message or "no password supplied" in message:
+        return AuthError
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        missing = "does not exist" in message and not error.sqlstate
+        return NotFoundError if missing else ConnectionFailed
+    return InvalidInput

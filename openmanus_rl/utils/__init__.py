@@ -1,0 +1,1 @@
+"""The integration guide's import paths; re-exports only."""

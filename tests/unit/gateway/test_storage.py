@@ -1,0 +1,336 @@
+"""Storage: streamed both ways, whole or not at all, and honest about every failure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pytest_httpx import HTTPXMock
+
+from openmanus_rl.errors import (
+    BadResponse,
+    ConflictError,
+    ForbiddenError,
+    InvalidInput,
+    LocalFileError,
+    NotFoundError,
+    TooLargeError,
+    UnsupportedError,
+)
+from openmanus_rl.gateway import Gateway, RetryPolicy, check_object_path, fingerprint
+
+from .conftest import KEY, URL
+
+CONTENT = b"observation\n" * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+STORED = {"Key": "datasets/alfworld/train.json", "Id": "1"}
+
+
+def info(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "1",
+        "name": "alfworld/train.json",
+        "bucket_id": "datasets",
+        "size": len(CONTENT),
+        "content_type": "application/json",
+        "etag": '"e"',
+        "metadata": {"sha256": SHA256, "source": "test"},
+        "last_modified": "2026-01-02T00:00:00Z",
+        **changes,
+    }
+
+
+def refusal(status: str, error: str, message: str) -> dict[str, str]:
+    return {"statusCode": status, "error": error, "message": message}
+
+
+@pytest.fixture
+def local_file(tmp_path: Path) -> Path:
+    path = tmp_path / "train.json"
+    path.write_bytes(CONTENT)
+    return path
+
+
+def upload(gateway: Gateway, path: Path, **options: Any) -> Any:
+    return gateway.storage.upload("datasets", "alfworld/train.json", path, **options)
+
+
+def test_an_upload_states_its_size_type_and_checksum(gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path) -> None:
+    httpx_mock.add_response(json=STORED)
+    seen: list[tuple[int, int]] = []
+
+    stored = upload(
+        gateway,
+        local_file,
+        content_type="application/json",
+        upsert=True,
+        metadata={"source": "tést"},
+        on_progress=lambda done, total: seen.append((done, total)),
+    )
+
+    request = httpx_mock.get_requests()[0]
+    assert str(request.url) == f"{URL}/storage/v1/object/datasets/alfworld/train.json"
+    assert request.headers["content-length"] == str(len(CONTENT))
+    assert "transfer-encoding" not in request.headers
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["x-upsert"] == "true"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert json.loads(base64.b64decode(request.headers["x-metadata"])) == {"sha256": SHA256, "source": "tést"}
+    assert stored.sha256 == SHA256
+    assert stored.size_bytes == len(CONTENT)
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """A server that drops the first connection halfway and keeps what the second sends."""
+
+    bodies: list[bytes]
+    drop_first: bool
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        server: Any = self.server
+        if not server.bodies and server.drop_first:
+            server.bodies.append(self.rfile.read(length // 2))
+            self.close_connection = True
+            self.connection.close()
+            return
+        server.bodies.append(self.rfile.read(length))
+        body = json.dumps(STORED).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.bodies, server.drop_first = [], True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_connection_that_breaks_during_an_upload_is_begun_anew(
+    receiver: Any, retry: RetryPolicy, tmp_path: Path
+) -> None:
+    big = tmp_path / "big.bin"
+    big.write_bytes(os.urandom(5_000_000))
+    gateway = Gateway.from_url_and_key(f"http://127.0.0.1:{receiver.server_port}", KEY, retry=retry)
+
+    gateway.storage.upload("model-checkpoints", "run/checkpoint_1.pt", big)
+
+    assert len(receiver.bodies) == 2
+    assert receiver.bodies[1] == big.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (refusal("404", "Bucket not found", "Bucket not found"), NotFoundError),
+        (refusal("409", "Duplicate", "The resource already exists"), ConflictError),
+        (refusal("413", "Payload too large", "The object exceeded the maximum allowed size"), TooLargeError),
+        (refusal("415", "invalid_mime_type", "mime type text/html is not supported"), UnsupportedError),
+        (refusal("403", "Unauthorized", "new row violates row-level security policy"), ForbiddenError),
+    ],
+)
+def test_a_refused_upload_says_why(
+    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path, body: dict[str, str], expected: type[Exception]
+) -> None:
+    httpx_mock.add_response(status_code=400, json=body)
+
+    with pytest.raises(expected, match=r"upload datasets/alfworld/train\.json: "):
+        upload(gateway, local_file)
+
+
+def test_an_upload_that_landed_before_its_answer_was_lost_is_no_conflict(
+    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path
+) -> None:
+    httpx_mock.add_exception(httpx.ReadTimeout("lost"))
+    httpx_mock.add_response(status_code=400, json=refusal("409", "Duplicate", "The resource already exists"))
+    httpx_mock.add_response(method="GET", json=info())
+
+    assert upload(gateway, local_file).sha256 == SHA256
+
+
+def test_another_file_under_the_same_name_stays_a_conflict_after_a_retry(
+    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path
+) -> None:
+    httpx_mock.add_exception(httpx.ReadTimeout("lost"))
+    httpx_mock.add_response(status_code=400, json=refusal("409", "Duplicate", "The resource already exists"))
+    httpx_mock.add_response(method="GET", json=info(metadata={"sha256": "other"}))
+
+    with pytest.raises(ConflictError):
+        upload(gateway, local_file)
+
+
+def test_a_file_that_changes_while_it_is_uploaded_is_an_error(
+    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path
+) -> None:
+    httpx_mock.add_response(json=STORED, is_optional=True)
+    source = fingerprint(local_file)
+    local_file.write_bytes(CONTENT[:-1] + b"!")
+    os.utime(local_file, ns=(1, 1))
+
+    with pytest.raises(LocalFileError, match="changed while it was being uploaded"):
+        gateway.storage.upload("datasets", "alfworld/train.json", source)
+
+
+def test_a_file_that_is_not_there_is_named(gateway: Gateway, tmp_path: Path) -> None:
+    with pytest.raises(LocalFileError, match=r"missing\.json: no such file"):
+        upload(gateway, tmp_path / "missing.json")
+    with pytest.raises(LocalFileError, match="is a folder"):
+        upload(gateway, tmp_path)
+
+
+def test_a_page_in_place_of_an_answer_is_not_a_stored_file(
+    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path
+) -> None:
+    httpx_mock.add_response(text="<html>", headers={"content-type": "text/html"})
+    httpx_mock.add_response(json=STORED)
+
+    upload(gateway, local_file)
+
+    assert len(httpx_mock.get_requests()) == 2
+
+
+def test_a_download_arrives_whole_under_its_name(gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path) -> None:
+    httpx_mock.add_response(url=f"{URL}/storage/v1/object/info/datasets/alfworld/train.json", json=info())
+    httpx_mock.add_response(url=f"{URL}/storage/v1/object/datasets/alfworld/train.json", content=CONTENT)
+    target = tmp_path / "new folder" / "train.json"
+
+    found = gateway.storage.download("datasets", "alfworld/train.json", target)
+
+    assert target.read_bytes() == CONTENT
+    assert found.content_type == "application/json"
+    assert [path.name for path in target.parent.iterdir()] == ["train.json"]
+
+
+@pytest.mark.parametrize("broken", [b"<html>Just a moment</html>", CONTENT[:-1], CONTENT[:-1] + b"!"])
+def test_a_torn_or_changed_download_is_tried_again(
+    gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path, broken: bytes
+) -> None:
+    httpx_mock.add_response(json=info())
+    httpx_mock.add_response(content=broken)
+    httpx_mock.add_response(content=CONTENT)
+
+    gateway.storage.download("datasets", "alfworld/train.json", tmp_path / "train.json")
+
+    assert (tmp_path / "train.json").read_bytes() == CONTENT
+
+
+def test_a_download_that_never_succeeds_leaves_the_old_file_and_nothing_else(
+    gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path
+) -> None:
+    target = tmp_path / "train.json"
+    target.write_text("old")
+    httpx_mock.add_response(json=info())
+    httpx_mock.add_response(content=b"short", is_reusable=True)
+
+    with pytest.raises(BadResponse, match=r"5 bytes arrived where 12000 were due.*gave up after"):
+        gateway.storage.download("datasets", "alfworld/train.json", target)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_missing_object_is_not_found(gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path) -> None:
+    body = refusal("404", "not_found", "Object not found")
+    httpx_mock.add_response(status_code=400, json=body, is_reusable=True)
+
+    with pytest.raises(NotFoundError, match=r"look up datasets/nope\.json: Object not found"):
+        gateway.storage.download("datasets", "nope.json", tmp_path / "x")
+    assert gateway.storage.exists("datasets", "nope.json") is False
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    httpx_mock.add_response(json=info())
+    httpx_mock.add_response(content=CONTENT)
+
+    with pytest.raises(LocalFileError, match="can't be written"):
+        gateway.storage.download("datasets", "alfworld/train.json", tmp_path / "file" / "train.json")
+
+
+def test_lists_are_paged_and_tell_folders_from_files(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    rows = [
+        {"name": "sub", "id": None, "metadata": None, "updated_at": None},
+        {"name": "a.json", "id": "1", "metadata": {"size": 3, "mimetype": "application/json"}, "updated_at": "t"},
+        {"name": "b.json", "id": "2", "metadata": {"size": 4}, "updated_at": "t"},
+    ]
+    httpx_mock.add_response(json=rows)
+
+    page = gateway.storage.list_folder("datasets", "alfworld", limit=2, offset=4)
+
+    assert [(entry.path, entry.is_folder, entry.size_bytes) for entry in page.rows] == [
+        ("alfworld/sub", True, None),
+        ("alfworld/a.json", False, 3),
+    ]
+    assert page.next_offset == 6
+    assert json.loads(httpx_mock.get_requests()[0].content)["limit"] == 3
+
+
+def test_walking_enters_every_folder(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json=[{"name": "sub", "id": None}, {"name": "a.json", "id": "1", "metadata": {"size": 1}}])
+    httpx_mock.add_response(json=[{"name": "b.json", "id": "2", "metadata": {"size": 2}}])
+
+    assert [entry.path for entry in gateway.storage.walk("datasets")] == ["sub/b.json", "a.json"]
+
+
+def test_removing_tells_what_was_there(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(method="DELETE", json=[{"name": "a.json"}])
+
+    assert gateway.storage.remove("datasets", ["a.json", "gone.json"]) == ["a.json"]
+    assert json.loads(httpx_mock.get_requests()[0].content) == {"prefixes": ["a.json", "gone.json"]}
+
+
+def test_a_signed_url_is_complete(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json={"signedURL": "/object/sign/datasets/a.json?token=t"})
+
+    url = gateway.storage.signed_url("datasets", "a.json", expires_in_seconds=60, download_name="a b.json")
+
+    assert url == f"{URL}/storage/v1/object/sign/datasets/a.json?token=t&download=a%20b.json"
+    assert json.loads(httpx_mock.get_requests()[0].content) == {"expiresIn": 60}
+
+
+def test_a_buckets_limits_are_read(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(
+        json={"id": "logs", "public": False, "file_size_limit": "10485760", "allowed_mime_types": ["text/plain"]}
+    )
+
+    bucket = gateway.storage.bucket("logs")
+
+    assert (bucket.file_size_limit_bytes, bucket.allowed_mime_types) == (10_485_760, ("text/plain",))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", "a\\b", "a\nb", "naïve", "a%2e", "x" * 901]
+)
+def test_a_path_that_leaves_its_folder_or_is_not_taken_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInput):
+        check_object_path(path)
+
+
+def test_a_path_with_spaces_is_quoted(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json=STORED)
+
+    gateway.storage.upload_bytes("logs", "run 1/a?b.log", b"")
+
+    assert httpx_mock.get_requests()[0].url.raw_path == b"/storage/v1/object/logs/run%201/a%3Fb.log"
