@@ -1,0 +1,149 @@
+"""Uploading a folder of datasets."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from openmanus_rl.cli.console import messages, output, print_error, print_json
+from openmanus_rl.errors import OpenManusError
+from openmanus_rl.gateway import get_gateway
+from openmanus_rl.managers.storage.buckets import format_size
+from openmanus_rl.managers.storage.dataset_folder import (
+    DatasetFolder,
+    DatasetOutcome,
+    scan_datasets,
+    upload_datasets,
+)
+
+__all__ = ["main", "upload"]
+
+_COLOURS = {"uploaded": "green", "unchanged": "dim", "would upload": "cyan", "failed": "bold red"}
+# Wider than any path: off a terminal a line is read by a program or a log, and must stay one line.
+_UNWRAPPED_WIDTH = 10_000
+
+
+def upload(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that holds one folder per environment.")
+    ] = Path("data"),
+    environment: Annotated[
+        list[str] | None, typer.Option("--environment", "-e", help="Only this environment; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be uploaded, and upload nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Upload DIR/<environment>/* to the bucket `datasets`, as <environment>/<file name>.
+
+    A file whose very content is already there is left alone, so that running it again costs little. Hidden files,
+    folders within an environment's folder and files outside of one are skipped, and listed. A file may have 50 MB.
+
+    It goes to the Supabase that SUPABASE_URL and SUPABASE_SERVICE_ROLE_KEY name (environment or .env.supabase), else
+    to the embedded stack. The exit code is 1 if any file failed; the others are uploaded all the same.
+
+    Example: data/alfworld/train.json becomes alfworld/train.json.
+    """
+    folder = scan_datasets(directory, environments=environment or ())
+    outcomes = _upload_all(folder, dry_run=dry_run, quiet=as_json) if folder.files else []
+    if as_json:
+        print_json(_report(folder, outcomes))
+    else:
+        _print_summary(folder, outcomes)
+    if any(outcome.status == "failed" for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run as a program of its own; a failure is one message and exit code 1."""
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command()(upload)
+    try:
+        app()
+    except OpenManusError as error:
+        if "--json" in sys.argv[1:]:
+            print_json(error.as_dict())
+        else:
+            print_error(str(error))
+        sys.exit(1)
+
+
+class _Bar:
+    """Bytes done of all; the shown text is the file at hand."""
+
+    def __init__(self, progress: Progress, *, total_bytes: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=max(total_bytes, 1))
+        self._done_bytes = 0
+
+    def moved(self, sent_bytes: int, _total_bytes: int) -> None:
+        """Show how far the file at hand is; a retry starts it over, so the bar may step back."""
+        self._progress.update(self._task, completed=self._done_bytes + sent_bytes)
+
+    def finished(self, outcome: DatasetOutcome, *, size_bytes: int) -> None:
+        """Show that a file is dealt with, whatever became of it."""
+        self._done_bytes += size_bytes
+        self._progress.update(self._task, completed=self._done_bytes, description=escape(outcome.file.name))
+
+
+def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[DatasetOutcome]:
+    storage = get_gateway().storage
+    outcomes: list[DatasetOutcome] = []
+    with _bar(sum(file.size_bytes for file in folder.files)) as bar:
+        done = upload_datasets(storage, folder.files, dry_run=dry_run, on_progress=bar.moved)
+        for file, outcome in zip(folder.files, done, strict=True):
+            outcomes.append(outcome)
+            bar.finished(outcome, size_bytes=file.size_bytes)
+            if not quiet and not messages.is_terminal:
+                messages.print(f"[{len(outcomes)}/{len(folder.files)}] {outcome.file}: {outcome.status}", markup=False)
+    return outcomes
+
+
+@contextmanager
+def _bar(total_bytes: int) -> Iterator[_Bar]:
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
+        yield _Bar(progress, total_bytes=total_bytes)
+
+
+def _print_summary(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> None:
+    for skipped in folder.skipped:
+        messages.print(f"[dim]skipped {escape(str(skipped.file))}: {skipped.reason}[/]")
+    if not outcomes:
+        output.print(f"{escape(str(folder.directory))}: no datasets to upload; put files into a folder per environment")
+        return
+    table = Table("file", "what happened", "size", "in datasets, or why not", box=None, pad_edge=False)
+    for outcome in outcomes:
+        table.add_row(
+            escape(str(outcome.file)),
+            f"[{_COLOURS[outcome.status]}]{outcome.status}[/]",
+            format_size(outcome.size_bytes),
+            escape(outcome.reason or outcome.path or ""),
+        )
+    output.print(table, width=None if output.is_terminal else _UNWRAPPED_WIDTH)
+    output.print(", ".join(f"{count} {status}" for status, count in _counts(outcomes).items()))
+
+
+def _counts(outcomes: list[DatasetOutcome]) -> dict[str, int]:
+    return dict(Counter(outcome.status for outcome in outcomes))
+
+
+def _report(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> dict[str, object]:
+    return {
+        "directory": str(folder.directory),
+        "files": [outcome.as_dict() for outcome in outcomes],
+        "skipped": [{"file": str(skipped.file), "reason": skipped.reason} for skipped in folder.skipped],
+        "counts": _counts(outcomes),
+    }

@@ -1,0 +1,1 @@
+"""One module an aggregate; the names of tables and buckets live only here."""

@@ -1,0 +1,271 @@
+"""`StorageManager`: the workspace's files, each at the place where everyone looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypedDict
+
+from openmanus_rl.gateway import Entry, Gateway, ObjectInfo, Page, get_gateway
+from openmanus_rl.gateway.transfer import Progress
+from openmanus_rl.managers.storage import names
+from openmanus_rl.managers.storage.buckets import (
+    DATASETS,
+    EVALUATION_RESULTS,
+    LOGS,
+    MEDIA,
+    MODEL_CHECKPOINTS,
+    content_type_for,
+)
+from openmanus_rl.managers.storage.uploads import FilePath, check_size, file_name, prepare, send
+
+__all__ = ["FileInfo", "ListedFile", "StorageManager"]
+
+Metadata = Mapping[str, Any]
+
+
+class FileInfo(TypedDict):
+    """A stored file; `sha256` is known if it was uploaded through here."""
+
+    bucket: str
+    path: str
+    name: str
+    size_bytes: int
+    content_type: str | None
+    updated_at: str | None
+    sha256: str | None
+    metadata: dict[str, Any]
+
+
+class ListedFile(TypedDict):
+    """A line of a folder's list: a file, or a folder, which has no size."""
+
+    bucket: str
+    path: str
+    name: str
+    is_folder: bool
+    size_bytes: int | None
+    content_type: str | None
+    updated_at: str | None
+
+
+class StorageManager:
+    """Uploads, downloads and lists files; use it as it is, or `StorageManager.using(gateway)` for another Supabase.
+
+    An upload streams, carries its SHA-256, replaces what is there unless told not to, and returns the object's path.
+    """
+
+    _given_gateway: ClassVar[Gateway | None] = None
+
+    @classmethod
+    def using(cls, gateway: Gateway) -> type[Self]:
+        """Return the same manager on another gateway, such as a member's."""
+        return type(cls.__name__, (cls,), {"_given_gateway": gateway, "__doc__": cls.__doc__})
+
+    @classmethod
+    def _gateway(cls) -> Gateway:
+        return cls._given_gateway or get_gateway()
+
+    @classmethod
+    def upload_checkpoint(
+        cls,
+        training_run_id: names.Name,
+        checkpoint_number: SupportsIndex,
+        checkpoint_file: FilePath,
+        *,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload weights as `{training_run_id}/checkpoint_{n}{ext}`; `ModelCheckpointManager` records them."""
+        path = names.checkpoint_path(training_run_id, checkpoint_number, file_name(checkpoint_file))
+        return cls.upload_file(
+            MODEL_CHECKPOINTS, path, checkpoint_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress
+        )
+
+    @classmethod
+    def upload_dataset(
+        cls,
+        environment: str,
+        dataset_name: str,
+        dataset_file: FilePath,
+        *,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload a dataset as `{environment}/{dataset_name}{ext}`."""
+        path = names.dataset_path(environment, dataset_name, file_name(dataset_file))
+        return cls.upload_file(
+            DATASETS, path, dataset_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress
+        )
+
+    @classmethod
+    def upload_log(
+        cls,
+        training_run_id: names.Name,
+        log_type: str,
+        log_file: FilePath,
+        *,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload a log as `{training_run_id}/{log_type}{ext}`."""
+        path = names.log_path(training_run_id, log_type, file_name(log_file))
+        return cls.upload_file(LOGS, path, log_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress)
+
+    @classmethod
+    def upload_evaluation_result(
+        cls,
+        checkpoint_id: names.Name,
+        environment: str,
+        result_file: FilePath,
+        *,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload an evaluation's results as `{checkpoint_id}/{environment}_results{ext}`."""
+        path = names.evaluation_result_path(checkpoint_id, environment, file_name(result_file))
+        return cls.upload_file(
+            EVALUATION_RESULTS, path, result_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress
+        )
+
+    @classmethod
+    def upload_media(
+        cls,
+        training_run_id: names.Name,
+        media_name: str,
+        media_file: FilePath,
+        *,
+        rollout_id: names.Name | None = None,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload a frame, screenshot or video as `{training_run_id}/[{rollout_id}/]{media_name}{ext}`."""
+        path = names.media_path(training_run_id, media_name, file_name(media_file), rollout_id=rollout_id)
+        return cls.upload_file(MEDIA, path, media_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress)
+
+    @classmethod
+    def upload_file(
+        cls,
+        bucket: str,
+        path: str,
+        file: FilePath,
+        *,
+        overwrite: bool = True,
+        metadata: Metadata | None = None,
+        on_progress: Progress | None = None,
+    ) -> str:
+        """Upload a file to a path of one's own; `on_progress` is called with the bytes sent and the bytes in all."""
+        prepared = prepare(bucket, path, file)
+        storage = cls._gateway().storage
+        return send(storage, prepared, overwrite=overwrite, metadata=metadata, on_progress=on_progress).path
+
+    @classmethod
+    def upload_bytes(
+        cls, bucket: str, path: str, content: bytes, *, overwrite: bool = True, metadata: Metadata | None = None
+    ) -> str:
+        """Upload what is already in memory, such as a frame just rendered."""
+        names.check_path(path)
+        check_size(bucket, path, len(content))
+        storage = cls._gateway().storage
+        content_type = content_type_for(bucket, path)
+        return storage.upload_bytes(
+            bucket, path, content, content_type=content_type, upsert=overwrite, metadata=metadata
+        ).path
+
+    @classmethod
+    def download_file(
+        cls, bucket: str, path: str, destination: FilePath, *, on_progress: Progress | None = None
+    ) -> Path:
+        """Download to a file, or into a folder that is there; it appears only when whole and equal to its checksum."""
+        names.check_path(path)
+        target = Path(destination)
+        if target.is_dir():
+            target = target / path.rpartition("/")[2]
+        cls._gateway().storage.download(bucket, path, target, on_progress=on_progress)
+        return target
+
+    @classmethod
+    def download_bytes(cls, bucket: str, path: str) -> bytes:
+        """Return a small file's content, checked against its checksum."""
+        return cls._gateway().storage.download_bytes(bucket, names.check_path(path))
+
+    @classmethod
+    def list_files(
+        cls,
+        bucket: str,
+        prefix: str = "",
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        search: str = "",
+        sort_by: Literal["name", "created_at", "updated_at"] = "name",
+        descending: bool = False,
+    ) -> Page[ListedFile]:
+        """Return a page of what lies directly in the folder `prefix`; `search` is how names start."""
+        page = cls._gateway().storage.list_folder(
+            bucket, prefix, limit=limit, offset=offset, search=search, sort_by=sort_by, descending=descending
+        )
+        rows = [_listed(bucket, entry) for entry in page.rows]
+        return Page(rows=rows, total=page.total, next_offset=page.next_offset)
+
+    @classmethod
+    def walk_files(cls, bucket: str, prefix: str = "") -> Iterator[ListedFile]:
+        """Yield every file under the folder `prefix`, however deep and however many."""
+        for entry in cls._gateway().storage.walk(bucket, prefix):
+            yield _listed(bucket, entry)
+
+    @classmethod
+    def get_file(cls, bucket: str, path: str) -> FileInfo:
+        """Return a file's size, type, checksum and metadata; `NotFoundError` if it is not there."""
+        return _info(cls._gateway().storage.info(bucket, names.check_path(path)))
+
+    @classmethod
+    def file_exists(cls, bucket: str, path: str) -> bool:
+        """Whether there is such a file that the caller may see."""
+        return cls._gateway().storage.exists(bucket, names.check_path(path))
+
+    @classmethod
+    def create_signed_url(
+        cls, bucket: str, path: str, *, expires_in_seconds: int = 3600, download_name: str | None = None
+    ) -> str:
+        """Return a URL that anyone may read the file at, without a key, until it expires."""
+        return cls._gateway().storage.signed_url(
+            bucket, names.check_path(path), expires_in_seconds=expires_in_seconds, download_name=download_name
+        )
+
+    @classmethod
+    def delete_files(cls, bucket: str, paths: Sequence[str]) -> list[str]:
+        """Delete files and return the paths of those that were there."""
+        # A single text is a sequence too: of its letters, which is never meant.
+        given = [paths] if isinstance(paths, str) else list(paths)
+        return cls._gateway().storage.remove(bucket, [names.check_path(path) for path in given])
+
+
+def _info(found: ObjectInfo) -> FileInfo:
+    return FileInfo(
+        bucket=found.bucket,
+        path=found.path,
+        name=found.path.rpartition("/")[2],
+        size_bytes=found.size_bytes,
+        content_type=found.content_type,
+        updated_at=found.updated_at,
+        sha256=found.sha256,
+        metadata=dict(found.metadata),
+    )
+
+
+def _listed(bucket: str, entry: Entry) -> ListedFile:
+    return ListedFile(
+        bucket=bucket,
+        path=entry.path,
+        name=entry.path.rpartition("/")[2],
+        is_folder=entry.is_folder,
+        size_bytes=entry.size_bytes,
+        content_type=entry.content_type,
+        updated_at=entry.updated_at,
+    )

@@ -1,0 +1,134 @@
+"""Sending a file: everything that can be checked on this machine is checked before a byte leaves it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.errors import InvalidInput, LocalFileError, NotFoundError, TooLargeError
+from openmanus_rl.gateway import FileSource, ObjectInfo, Storage, fingerprint
+from openmanus_rl.gateway.transfer import Progress
+from openmanus_rl.managers.storage.buckets import BUCKETS, content_type_for, format_size
+from openmanus_rl.managers.storage.names import check_path
+
+__all__ = ["FilePath", "PreparedFile", "check_size", "file_name", "prepare", "send", "stored_unchanged"]
+
+FilePath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class SteadyFile(FileSource):
+    """A hashed file whose last piece is sent only once all of it was found to be as it was hashed."""
+
+    def chunks(self, on_progress: Progress | None = None) -> Iterator[bytes]:
+        """Yield the file's bytes; of a file that changed, the end is withheld, so that the server keeps nothing."""
+        digest = hashlib.sha256()
+        held_back = b""
+        for chunk in super().chunks(on_progress):
+            if held_back:
+                yield held_back
+            held_back = chunk
+            digest.update(chunk)
+        if digest.hexdigest() != self.sha256:
+            raise LocalFileError(
+                f"{self.path}: changed while it was being uploaded",
+                path=str(self.path),
+                hint="upload it once nothing writes to it any more, or upload a copy",
+            )
+        if held_back:
+            yield held_back
+
+
+@dataclass(frozen=True)
+class PreparedFile:
+    """A file that its bucket takes, hashed, and where it goes."""
+
+    bucket: str
+    path: str
+    source: SteadyFile
+
+
+def prepare(bucket: str, path: str, file: FilePath) -> PreparedFile:
+    """Hash a file for a place in a bucket, or refuse it: no such file, not a file, or over the bucket's limit."""
+    check_path(path)
+    file_name(file)
+    check_size(bucket, str(file), local_size_bytes(file))
+    source = fingerprint(file)
+    # Once more: it may have grown since.
+    check_size(bucket, str(file), source.size_bytes)
+    return PreparedFile(bucket, path, SteadyFile(source.path, source.size_bytes, source.modified_ns, source.sha256))
+
+
+def send(
+    storage: Storage,
+    prepared: PreparedFile,
+    *,
+    overwrite: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+    on_progress: Progress | None = None,
+) -> ObjectInfo:
+    """Stream a prepared file to its place, with its checksum."""
+    return storage.upload(
+        prepared.bucket,
+        prepared.path,
+        prepared.source,
+        content_type=content_type_for(prepared.bucket, prepared.path),
+        upsert=overwrite,
+        metadata=metadata,
+        on_progress=on_progress,
+    )
+
+
+def stored_unchanged(storage: Storage, prepared: PreparedFile) -> bool:
+    """Whether the very same content is already there."""
+    try:
+        stored = storage.info(prepared.bucket, prepared.path)
+    except NotFoundError:
+        return False
+    return (stored.size_bytes, stored.sha256) == (prepared.source.size_bytes, prepared.source.sha256)
+
+
+def check_size(bucket: str, name: str, size_bytes: int) -> None:
+    """Refuse what is over the bucket's limit; a bucket of the user's own has none that we know."""
+    rules = BUCKETS.get(bucket)
+    if rules is not None and size_bytes > rules.limit_bytes:
+        raise TooLargeError(
+            f"{name}: {format_size(size_bytes)}, but bucket {bucket} takes at most {format_size(rules.limit_bytes)}",
+            details={"size_bytes": size_bytes, "limit_bytes": rules.limit_bytes},
+            hint=rules.advice_when_too_large,
+            field="file",
+        )
+
+
+def file_name(file: FilePath) -> str:
+    """Return the last part of a file's path."""
+    if not isinstance(file, (str, os.PathLike)):
+        raise InvalidInput(
+            f"a file's path is due where {type(file).__name__} was given", field="file", hint="or use upload_bytes"
+        )
+    return Path(file).name
+
+
+def local_size_bytes(file: FilePath) -> int:
+    """Return a regular file's size; anything else is a `LocalFileError` that says what to do."""
+    name = str(file)
+    try:
+        found = Path(file).stat()
+    except FileNotFoundError as error:
+        raise LocalFileError(f"{name}: no such file", path=name, hint="check the path") from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise LocalFileError(f"{name}: can't be read: {reason}", path=name) from error
+    if stat.S_ISDIR(found.st_mode):
+        raise LocalFileError(
+            f"{name}: is a folder, not a file", path=name, hint="pack it first, e.g. with `tar -czf packed.tar.gz …`"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        # A pipe has no size and can't be read twice: neither a limit nor a checksum could be kept.
+        raise LocalFileError(f"{name}: is not a regular file", path=name, hint="write its content to a file first")
+    return found.st_size
