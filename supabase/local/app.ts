@@ -7,6 +7,7 @@ import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
 import { Keys } from "./keys.ts";
 import type { Settings } from "./settings.ts";
+import { currentRequest } from "./writes.ts";
 import { FileStore } from "./storage/files.ts";
 import { Storage } from "./storage/routes.ts";
 import { Signer } from "./storage/signing.ts";
@@ -26,12 +27,14 @@ export async function createHandler(settings: Settings, connection: GatewayConne
 
   const route = async (request: Request): Promise<Response> => {
     const { pathname } = new URL(request.url);
-    if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) return await serveDashboard(request, settings.dashboardDir);
+    if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
+      return await serveDashboard(request, settings.dashboardDir);
+    }
     const translated = new Request(request, { headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return await storage.fetch(translated);
     if (isAdminUsersPath(pathname)) return await adminUsers(translated, connection, keys);
-    if (pathname.startsWith("/rest/v1")) await connection.introspect({ useCache: true });
+    if (pathname.startsWith("/rest/v1")) return await callDataApi(translated, lite, connection);
     return await lite.fetch(translated);
   };
 
@@ -62,6 +65,16 @@ function createLite(settings: Settings, connection: GatewayConnection): App {
     options: { server: { admin: false, disableStudio: true } },
     // deno-lint-ignore no-explicit-any
   } as any) as unknown as App;
+}
+
+async function callDataApi(request: Request, lite: App, connection: GatewayConnection): Promise<Response> {
+  // Without the schema every table would be unknown; a database that is away is told as such.
+  await connection.introspect({ useCache: true });
+  const isJson = /^application\/(vnd\.pgrst\.\w+\+)?json\b/.test(request.headers.get("content-type") ?? "");
+  if (!request.body || !isJson) return await lite.fetch(request);
+  const body = await request.text();
+  const rebuilt = new Request(request.url, { method: request.method, headers: request.headers, body });
+  return await currentRequest.run({ body }, () => lite.fetch(rebuilt));
 }
 
 async function callFunction(request: Request, pathname: string): Promise<Response> {

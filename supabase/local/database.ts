@@ -1,10 +1,12 @@
 /** The Postgres connection that Supabase Lite works on, with hosted Supabase's manners. */
-import { type ConnectionContextOptions, type IntrospectResult, type VarsContext } from "@supabase/lite";
+import type { AnyAST, ConnectionContextOptions, IntrospectResult, VarsContext } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
 import { type Kysely, sql } from "kysely";
 import type postgres from "postgres";
+import { type Catalog, exposedOnly, readCatalog } from "./catalog.ts";
 import { DatabaseUnavailable, errorForLite } from "./errors.ts";
 import { postgresTypes } from "./types.ts";
+import { InsertFromJson, keepValuesExact } from "./writes.ts";
 
 // deno-lint-ignore no-explicit-any
 type Database = Kysely<any>;
@@ -21,6 +23,7 @@ class Rollback extends Error {
 }
 
 export class GatewayConnection extends PostgresConnection {
+  #catalog: Catalog = new Map();
   #loading: Promise<IntrospectResult> | undefined;
   #reloadTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -49,7 +52,14 @@ export class GatewayConnection extends PostgresConnection {
     const schema = await super.introspect({ useCache: false });
     // A failed reading comes back as an empty schema, which would make every table unknown.
     if (schema.functions === undefined) throw new DatabaseUnavailable("the schema could not be read");
-    return schema;
+    this.#catalog = await readCatalog(this.driver);
+    this.introspection = exposedOnly(schema);
+    return this.introspection;
+  }
+
+  override async onPostgrestAST(ast: AnyAST): Promise<AnyAST> {
+    const checked = await super.onPostgrestAST(ast);
+    return keepValuesExact(checked, this.#catalog, await this.introspect({ useCache: true }));
   }
 
   /** Read the schema again when Postgres says `notify pgrst`, as PostgREST does. */
@@ -100,7 +110,7 @@ export class GatewayConnection extends PostgresConnection {
     try {
       return await this.kysely.transaction().execute(async (transaction) => {
         if (vars) await enterContext(transaction, vars, options);
-        const result = await run(transaction);
+        const result = await run(transaction.withPlugin(new InsertFromJson()));
         const refused = result instanceof Response && result.status >= 400;
         if (options.forceRollback || refused) throw new Rollback(result);
         return result;

@@ -1,10 +1,20 @@
 /** The edge functions this gateway serves; listed one by one because a bundle needs static imports. */
+import completeRollout from "../functions/complete-rollout/index.ts";
+import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
+import logAgentState from "../functions/log-agent-state/index.ts";
+import metrics from "../functions/metrics/index.ts";
+import submitRollout from "../functions/submit-rollout/index.ts";
 
 export interface EdgeFunction {
   fetch(request: Request): Response | Promise<Response>;
 }
 
 export const functions: Record<string, EdgeFunction> = {
+  "complete-rollout": completeRollout,
+  "get-metrics": getMetrics,
   health,
+  "log-agent-state": logAgentState,
+  metrics,
+  "submit-rollout": submitRollout,
 };

@@ -8,6 +8,7 @@
  */
 import { createHandler, type Handler } from "./app.ts";
 import { GatewayConnection } from "./database.ts";
+import { redirectLog } from "./log.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { ensureSystemSchema } from "./system_schema.ts";
 
@@ -60,8 +61,7 @@ function stopRequested(): Promise<void> {
 }
 
 async function main(command: string | undefined): Promise<void> {
-  // stdout carries the one line that says the gateway is ready.
-  console.log = console.info = console.debug = console.error;
+  redirectLog();
   globalThis.addEventListener("unhandledrejection", (event) => {
     // A dropped database connection rejects promises nobody holds; the pool reconnects by itself.
     event.preventDefault();

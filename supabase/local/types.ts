@@ -5,6 +5,7 @@
  * change timestamps and encode JSON parameters twice.
  */
 import type postgres from "postgres";
+import { formatArray, parseArray } from "./arrays.ts";
 
 /** The value inserted verbatim by JSON.stringify, for numbers that JavaScript would round. */
 const rawJSON = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
@@ -33,21 +34,50 @@ export function isoTimestamp(text: string): string {
 }
 
 const asIs = (value: unknown) => value;
-const asText = (value: unknown) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value));
+const asText = (
+  value: unknown,
+) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value));
+// A string is JSON already: the Data API encodes its parameters itself.
+const asJson = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
-function type(oid: number, parse: (text: string) => unknown, serialize: (value: unknown) => unknown = asIs) {
+type Parse = (text: string) => unknown;
+type Serialize = (value: unknown) => unknown;
+
+function type(oid: number, parse: Parse, serialize: Serialize): postgres.PostgresType {
   return { to: oid, from: [oid], parse, serialize } as postgres.PostgresType;
 }
 
-export const postgresTypes: Record<string, postgres.PostgresType> = {
-  bigint: type(20, exactNumber, asText),
-  numeric: type(1700, exactNumber, asText),
-  float4: type(700, exactNumber, asText),
-  float8: type(701, exactNumber, asText),
-  // A string is JSON already: the Data API encodes its parameters itself.
-  json: type(114, parseJson, (value) => (typeof value === "string" ? value : JSON.stringify(value))),
-  jsonb: type(3802, parseJson, (value) => (typeof value === "string" ? value : JSON.stringify(value))),
-  bytea: type(17, (text) => text),
-  timestamp: type(1114, isoTimestamp),
-  timestamptz: type(1184, isoTimestamp),
-};
+/** Name, object id, the id of its array type, and how it is read and written. */
+const TYPES: [name: string, oid: number, arrayOid: number, parse: Parse, serialize: Serialize][] = [
+  ["bool", 16, 1000, (text) => text === "t", String],
+  ["bytea", 17, 1001, String, asIs],
+  ["bigint", 20, 1016, exactNumber, asText],
+  ["int2", 21, 1005, Number, asText],
+  ["int4", 23, 1007, Number, asText],
+  ["text", 25, 1009, String, asText],
+  ["json", 114, 199, parseJson, asJson],
+  ["float4", 700, 1021, exactNumber, asText],
+  ["float8", 701, 1022, exactNumber, asText],
+  ["bpchar", 1042, 1014, String, asText],
+  ["varchar", 1043, 1015, String, asText],
+  ["date", 1082, 1182, String, asIs],
+  ["timestamp", 1114, 1115, isoTimestamp, asIs],
+  ["timestamptz", 1184, 1185, isoTimestamp, asIs],
+  ["numeric", 1700, 1231, exactNumber, asText],
+  ["uuid", 2950, 2951, String, asIs],
+  ["jsonb", 3802, 3807, parseJson, asJson],
+];
+
+export const postgresTypes: Record<string, postgres.PostgresType> = Object.fromEntries(
+  TYPES.flatMap(([name, oid, arrayOid, parse, serialize]) => [
+    [name, type(oid, parse, serialize)],
+    [
+      `${name}_array`,
+      type(
+        arrayOid,
+        (text) => parseArray(text, parse),
+        (value) => (Array.isArray(value) ? formatArray(value, serialize) : value),
+      ),
+    ],
+  ]),
+);

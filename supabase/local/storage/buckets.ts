@@ -12,10 +12,13 @@ export async function createBucket(context: StorageContext, body: Body): Promise
   const name = checkBucketName(body.name ?? body.id);
   const id = checkBucketName(body.id ?? name);
   const owner = context.owner;
-  await context.asCaller("bucket.create", (sql) =>
-    sql`insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types)
+  await context.asCaller(
+    "bucket.create",
+    (sql) =>
+      sql`insert into storage.buckets (id, name, owner, owner_id, public, file_size_limit, allowed_mime_types)
         values (${id}, ${name}, ${owner}, ${owner}, ${body.public === true}, ${sizeLimit(body.file_size_limit)},
-                ${mimeTypes(body.allowed_mime_types)})`);
+                ${mimeTypes(body.allowed_mime_types)})`,
+  );
   return Response.json({ name });
 }
 
@@ -32,8 +35,10 @@ export async function listBuckets(context: StorageContext, query: URLSearchParam
 }
 
 export async function getBucket(context: StorageContext, id: string): Promise<Response> {
-  const [row] = await context.asCaller("bucket.get", (sql) =>
-    sql<Bucket[]>`select * from storage.buckets where id = ${id}`);
+  const [row] = await context.asCaller(
+    "bucket.get",
+    (sql) => sql<Bucket[]>`select * from storage.buckets where id = ${id}`,
+  );
   if (!row) throw bucketNotFound();
   return Response.json(shown(row));
 }
@@ -43,8 +48,10 @@ export async function updateBucket(context: StorageContext, id: string, body: Bo
   if (body.public !== undefined) changes.public = body.public === true;
   if (body.file_size_limit !== undefined) changes.file_size_limit = sizeLimit(body.file_size_limit);
   if (body.allowed_mime_types !== undefined) changes.allowed_mime_types = mimeTypes(body.allowed_mime_types);
-  const updated = await context.asCaller("bucket.update", (sql) =>
-    sql`update storage.buckets set ${sql(changes)} where id = ${id}`);
+  const updated = await context.asCaller(
+    "bucket.update",
+    (sql) => sql`update storage.buckets set ${sql(changes)} where id = ${id}`,
+  );
   if (updated.count === 0) throw bucketNotFound();
   return Response.json({ message: "Successfully updated" });
 }
@@ -53,7 +60,9 @@ export async function emptyBucket(context: StorageContext, id: string): Promise<
   const removed = await context.asCaller("bucket.empty", async (sql) => {
     const [bucket] = await sql`select id from storage.buckets where id = ${id}`;
     if (!bucket) throw bucketNotFound();
-    return await sql<{ version: string | null }[]>`delete from storage.objects where bucket_id = ${id} returning version`;
+    return await sql<
+      { version: string | null }[]
+    >`delete from storage.objects where bucket_id = ${id} returning version`;
   });
   await context.files.remove(removed.map((row) => row.version));
   return Response.json({ message: "Successfully emptied" });
@@ -83,7 +92,9 @@ function sizeLimit(value: unknown): number | null {
 
 function mimeTypes(value: unknown): string[] | null {
   if (value === undefined || value === null) return null;
-  if (!Array.isArray(value) || !value.every((type) => typeof type === "string" && /^[\w*.+-]+\/[\w*.+-]+$/.test(type))) {
+  if (
+    !Array.isArray(value) || !value.every((type) => typeof type === "string" && /^[\w*.+-]+\/[\w*.+-]+$/.test(type))
+  ) {
     throw invalidRequest("allowed_mime_types must be a list of media types");
   }
   return value;

@@ -14,7 +14,9 @@ export async function sendObject(context: StorageContext, row: ObjectRow, reques
   const { metadata } = row;
   const headers = describe(row);
   const downloadName = new URL(request.url).searchParams.get("download");
-  if (downloadName !== null) headers.set("content-disposition", attachment(downloadName || row.name.split("/").at(-1)!));
+  if (downloadName !== null) {
+    headers.set("content-disposition", attachment(downloadName || row.name.split("/").at(-1)!));
+  }
   if (unchanged(request, row)) return new Response(null, { status: 304, headers });
 
   const range = requestedRange(request.headers.get("range"), metadata.size);
@@ -47,12 +49,16 @@ function describe({ metadata, created_at, updated_at }: ObjectRow): Headers {
 }
 
 function attachment(name: string): string {
-  return `attachment; filename="${name.replace(/[^\x20-\x7e]|["\\]/g, "_")}"; filename*=UTF-8''${encodeURIComponent(name)}`;
+  return `attachment; filename="${name.replace(/[^\x20-\x7e]|["\\]/g, "_")}"; filename*=UTF-8''${
+    encodeURIComponent(name)
+  }`;
 }
 
 function unchanged(request: Request, { metadata }: ObjectRow): boolean {
   const tags = request.headers.get("if-none-match");
-  if (tags !== null) return tags.split(",").some((tag) => ["*", metadata.eTag].includes(tag.trim().replace(/^W\//, "")));
+  if (tags !== null) {
+    return tags.split(",").some((tag) => ["*", metadata.eTag].includes(tag.trim().replace(/^W\//, "")));
+  }
   const since = Date.parse(request.headers.get("if-modified-since") ?? "");
   return Number.isFinite(since) && Math.floor(Date.parse(metadata.lastModified) / 1000) * 1000 <= since;
 }

@@ -21,8 +21,7 @@ export const alreadyExists = () => new StorageError(409, "Duplicate", "The resou
 export const invalidKey = (key: string) => new StorageError(400, "InvalidKey", `Invalid key: ${key}`);
 export const invalidRequest = (message: string) => new StorageError(400, "InvalidRequest", message);
 export const invalidToken = (message: string) => new StorageError(400, "InvalidJWT", message);
-export const accessDenied = () =>
-  new StorageError(403, "Unauthorized", "new row violates row-level security policy");
+export const accessDenied = () => new StorageError(403, "Unauthorized", "new row violates row-level security policy");
 export const tooLarge = () =>
   new StorageError(413, "Payload too large", "The object exceeded the maximum allowed size");
 export const mimeTypeRefused = (type: string) =>

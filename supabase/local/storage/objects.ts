@@ -12,8 +12,10 @@ const UPLOAD_URL_SECONDS = 2 * 3600;
 export async function findReadable(context: StorageContext, bucketId: string, key: string): Promise<ObjectRow> {
   const bucket = await context.bucket(bucketId);
   if (bucket.public) return await findAny(context, bucketId, key);
-  const [row] = await context.asCaller("object.get_authenticated", (sql) =>
-    sql<ObjectRow[]>`select * from storage.objects where bucket_id = ${bucketId} and name = ${key}`);
+  const [row] = await context.asCaller(
+    "object.get_authenticated",
+    (sql) => sql<ObjectRow[]>`select * from storage.objects where bucket_id = ${bucketId} and name = ${key}`,
+  );
   if (!row) throw objectNotFound();
   return row;
 }
@@ -122,8 +124,11 @@ export async function removeObject(context: StorageContext, bucket: string, key:
 }
 
 async function remove(context: StorageContext, bucket: string, keys: string[]): Promise<ObjectRow[]> {
-  const removed = await context.asCaller("object.delete_many", (sql) =>
-    sql<ObjectRow[]>`delete from storage.objects where bucket_id = ${bucket} and name = any(${keys}) returning *`);
+  const removed = await context.asCaller(
+    "object.delete_many",
+    (sql) =>
+      sql<ObjectRow[]>`delete from storage.objects where bucket_id = ${bucket} and name = any(${keys}) returning *`,
+  );
   await context.files.remove(removed.map((row) => row.version));
   return [...removed];
 }

@@ -98,7 +98,12 @@ const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", rout
   ["GET", "object/info/public", "key", info, true],
   ["GET", "object/info", "key", info],
   ["GET", "object/sign", "key", readSigned, true],
-  ["POST", "object/sign", "one", async (context, request, [id]) => objects.signDownloads(context, id, await json(request))],
+  [
+    "POST",
+    "object/sign",
+    "one",
+    async (context, request, [id]) => objects.signDownloads(context, id, await json(request)),
+  ],
   [
     "POST",
     "object/sign",
@@ -117,7 +122,12 @@ const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", rout
   ["GET", "object", "key", readObject],
   ["POST", "object", "key", store(wantsUpsert)],
   ["PUT", "object", "key", store(() => true)],
-  ["DELETE", "object", "one", async (context, request, [id]) => objects.removeObjects(context, id, await json(request))],
+  [
+    "DELETE",
+    "object",
+    "one",
+    async (context, request, [id]) => objects.removeObjects(context, id, await json(request)),
+  ],
   ["DELETE", "object", "key", (context, _request, [id, ...key]) => objects.removeObject(context, id, keyOf(key))],
 ];
 
@@ -160,7 +170,11 @@ export class Storage {
       const fixed = start.split("/");
       if (routeMethod !== method || fixed.some((part, i) => parts[i] !== part)) continue;
       const remaining = parts.slice(fixed.length);
-      const fits = rest === "none" ? remaining.length === 0 : rest === "one" ? remaining.length === 1 : remaining.length > 1;
+      const fits = rest === "none"
+        ? remaining.length === 0
+        : rest === "one"
+        ? remaining.length === 1
+        : remaining.length > 1;
       if (fits) return await route(await this.#context(request, keyless ?? false), request, remaining);
     }
     throw new StorageError(404, "Not Found", `Route ${request.method}:/${parts.join("/")} not found`);
