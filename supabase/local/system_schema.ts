@@ -42,11 +42,20 @@ grant all on storage.buckets, storage.objects to anon, authenticated, service_ro
 grant execute on all functions in schema storage to anon, authenticated, service_role;
 `;
 
-// Hosted projects tell PostgREST of every change to the schema with event triggers of this name.
+// Hosted projects tell PostgREST of every change to the schema with event triggers of this name. Temporary tables are no such change.
 const SCHEMA_WATCH_SQL = `
 create or replace function extensions.pgrst_ddl_watch() returns event_trigger
 language plpgsql set search_path = '' as $$
 begin
+  if tg_event = 'sql_drop' then
+    if not exists (select from pg_event_trigger_dropped_objects() o where not o.is_temporary) then
+      return;
+    end if;
+  elsif not exists (
+    select from pg_event_trigger_ddl_commands() c where c.command_tag <> 'GRANT' and c.schema_name is distinct from 'pg_temp'
+  ) then
+    return;
+  end if;
   notify pgrst, 'reload schema';
 end $$;
 do $$
