@@ -39,7 +39,7 @@ const INVALID = /^(OM400|22...|23502|23514|23P01|54...|21000)$/;
 /** The caller's view of a database error; what only we should know is left out of it. */
 export function fromDatabase(failure: DatabaseFailure): FunctionError {
   const { code, message } = failure;
-  const details = failure.details || null;
+  const details = structured(failure.details);
   // supabase-js answers without a code when no server could be asked.
   if (!code) {
     return /fetch|network|connect/i.test(message) ? unavailable() : internal(failure);
@@ -57,7 +57,7 @@ export function fromDatabase(failure: DatabaseFailure): FunctionError {
       return notFound("no such row");
     case "23503":
       // Either the row referred to is missing, or others still refer to this one.
-      return /still referenced/.test(details ?? "")
+      return /still referenced/.test(failure.details ?? "")
         ? new FunctionError(409, "conflict", message, details)
         : new FunctionError(404, "not_found", message, details);
     case "OM409":
@@ -69,6 +69,16 @@ export function fromDatabase(failure: DatabaseFailure): FunctionError {
       return unauthorized("the token is invalid or has expired");
     default:
       return internal(failure);
+  }
+}
+
+/** Our SQL says in JSON which record and field it refused; Postgres itself says it in words. */
+function structured(details: string | null | undefined): unknown {
+  if (!details?.startsWith("{")) return details || null;
+  try {
+    return JSON.parse(details);
+  } catch {
+    return details;
   }
 }
 

@@ -1,6 +1,10 @@
 /** A function's input: read within limits, parsed, and checked against its schema. */
 import { v } from "./deps.ts";
 import { FunctionError, invalid } from "./errors.ts";
+import { findUnstorable, type Problem } from "./storable.ts";
+
+const MAX_PROBLEMS = 20;
+const MAX_MESSAGE_LENGTH = 300;
 
 // deno-lint-ignore no-explicit-any
 export type Schema = v.GenericSchema<any, any>;
@@ -11,14 +15,22 @@ export function queryOf(request: Request): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** The JSON body; 413 as soon as it is known to be too large, 400 when it is not JSON. */
+/** The JSON body; 413 as soon as it is known to be too large, 400 when it is not a JSON object. */
 export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
   const text = await readText(request, maxBytes);
   if (text.trim() === "") throw invalid("the body is empty; send a JSON object");
+  const value = parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid("the body is not an object; send one, such as {}");
+  }
+  return value;
+}
+
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw invalid(`the body is not JSON: ${(error as Error).message}`);
+    throw invalid(`the body is not JSON: ${clip((error as Error).message)}`);
   }
 }
 
@@ -46,18 +58,31 @@ function tooLarge(maxBytes: number): FunctionError {
 
 /** The checked input; each thing wrong with it is named by its path. */
 export function validate<S extends Schema>(schema: S, input: unknown): v.InferOutput<S> {
+  const unstorable = findUnstorable(input);
+  if (unstorable !== null) throw refused([unstorable]);
   const result = v.safeParse(schema, input);
   if (result.success) return result.output;
-  const problems = result.issues.map((issue) => ({ path: v.getDotPath(issue) ?? "", message: explain(issue) }));
-  throw invalid(problems.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; "), problems);
+  throw refused(result.issues.map((issue) => ({ path: v.getDotPath(issue) ?? "", message: explain(issue) })));
+}
+
+/** The first few problems: a long list of bad records would make a longer answer. */
+function refused(problems: Problem[]): FunctionError {
+  const shown = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => ({
+    path: clip(path),
+    message: clip(message),
+  }));
+  const sentences = shown.map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  if (problems.length > shown.length) sentences.push(`and ${problems.length - shown.length} more`);
+  return invalid(sentences.join("; "), shown);
+}
+
+/** What is quoted from the input may be as long as the input. */
+function clip(text: string): string {
+  const characters = [...text.slice(0, 2 * MAX_MESSAGE_LENGTH)];
+  return characters.length > MAX_MESSAGE_LENGTH ? `${characters.slice(0, MAX_MESSAGE_LENGTH).join("")}…` : text;
 }
 
 function explain(issue: v.BaseIssue<unknown>): string {
   const missing = issue.received === "undefined" && issue.kind === "schema";
-  return missing ? `is required${issue.expected ? ` (expected ${expectedType(issue)})` : ""}` : issue.message;
-}
-
-/** For a missing key, valibot expects the key's name; say the type only when it is known. */
-function expectedType(issue: v.BaseIssue<unknown>): string {
-  return issue.expected?.startsWith('"') ? "a value" : String(issue.expected);
+  return missing ? "is required" : issue.message;
 }

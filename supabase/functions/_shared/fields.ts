@@ -1,0 +1,80 @@
+/** The fields that inputs are made of, each with the limits of the column it ends in. */
+import { v } from "./deps.ts";
+
+export const MAX_INTEGER = 2 ** 31 - 1;
+/** Names are indexed; an index entry holds at most about 2,700 bytes. */
+export const MAX_NAME_LENGTH = 500;
+
+/** An object of exactly these fields; any other is named, beside what there is. */
+export function fields<Entries extends v.ObjectEntries>(entries: Entries) {
+  const known = Object.keys(entries).join(", ");
+  return v.strictObject(
+    entries,
+    (issue) => issue.expected === "never" ? `no such field; there are ${known}` : issue.message,
+  );
+}
+
+/** A field that may be left out; null says the same. */
+export function optional<Wrapped extends v.GenericSchema>(schema: Wrapped) {
+  return v.nullish(schema);
+}
+
+export function id(description: string) {
+  return v.pipe(v.string(), v.uuid("a UUID is expected"), v.toLowerCase(), v.description(description));
+}
+
+export function text(description: string) {
+  return v.pipe(v.string(), v.description(description));
+}
+
+/** A text that is not empty and is counted in characters, as Postgres and JSON Schema do. */
+export function name(description: string) {
+  const short = v.check<string, string>(
+    (value) => [...value].length <= MAX_NAME_LENGTH,
+    `at most ${MAX_NAME_LENGTH} characters are possible`,
+  );
+  return v.pipe(
+    v.string(),
+    v.minLength(1, "must not be empty"),
+    short,
+    v.metadata({ maxLength: MAX_NAME_LENGTH }),
+    v.description(description),
+  );
+}
+
+export function count(description: string, max: number = MAX_INTEGER) {
+  return v.pipe(
+    v.number("a whole number is expected"),
+    v.integer("a whole number is expected"),
+    v.minValue(0, "must not be negative"),
+    v.maxValue(max, `must not exceed ${max}`),
+    v.description(description),
+  );
+}
+
+const NOT_FINITE = ["NaN", "Infinity", "-Infinity"] as const;
+
+/** A floating-point number; JSON has no word for those that are not finite, so they are strings. */
+export function real(description: string) {
+  return v.pipe(
+    v.union([v.number(), v.picklist(NOT_FINITE)], 'a number, "NaN", "Infinity" or "-Infinity" is expected'),
+    v.description(description),
+  );
+}
+
+export function json(description: string) {
+  return v.pipe(v.unknown(), v.description(description));
+}
+
+/** Any object, every key kept: valibot's own record leaves out `constructor` and the like. */
+export function jsonObject(description: string) {
+  return v.pipe(
+    v.custom<Record<string, unknown>>(isObject, "an object is expected"),
+    v.metadata({ type: "object" }),
+    v.description(description),
+  );
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

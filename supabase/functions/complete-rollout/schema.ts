@@ -1,0 +1,47 @@
+/** What complete-rollout takes and answers. */
+import { v } from "../_shared/deps.ts";
+import { count, fields, id, json, jsonObject, optional, real, text } from "../_shared/fields.ts";
+
+/** How a rollout can end. */
+export const FINAL_STATUSES = [
+  "success",
+  "failed",
+  "completed",
+  "truncated",
+  "timeout",
+  "error",
+  "cancelled",
+  "interrupted",
+] as const;
+
+export const input = fields({
+  rollout_id: id("The rollout."),
+  status: v.pipe(
+    v.picklist(FINAL_STATUSES, `a rollout can end as ${FINAL_STATUSES.join(", ")}`),
+    v.description("How it ended."),
+  ),
+  total_reward: optional(real("The sum of its rewards.")),
+  step_count: optional(count("How many turns it took.")),
+  error: optional(text("What went wrong.")),
+  result: optional(json("What came out.")),
+  metadata: optional(jsonObject("Whatever else is to be kept; added to what is there.")),
+  message: optional(text("Why, for the history of its status.")),
+  change_id: optional(
+    id(
+      "The id of this change, made by the client. A repetition that comes after the rollout was judged anew then " +
+        "changes nothing.",
+    ),
+  ),
+});
+
+export const output = fields({
+  success: v.literal(true),
+  rollout: v.pipe(
+    v.looseObject({ id: id("The rollout's id."), status: v.picklist(FINAL_STATUSES) }),
+    v.description("The rollout's row."),
+  ),
+  message: v.string(),
+});
+
+export type Input = v.InferOutput<typeof input>;
+export type Output = v.InferOutput<typeof output>;

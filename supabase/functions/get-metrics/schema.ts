@@ -1,0 +1,37 @@
+/** What get-metrics takes and answers. */
+import { v } from "../_shared/deps.ts";
+import { fields, id, name, optional } from "../_shared/fields.ts";
+
+export const DEFAULT_ROLLOUTS = 100;
+export const MAX_ROLLOUTS = 1000;
+
+export const input = fields({
+  training_run_id: optional(id("Count the rollouts of this run.")),
+  environment: optional(name("Count the rollouts in this environment.")),
+  limit: optional(v.pipe(
+    v.string(),
+    v.regex(/^\d{1,4}$/, `a number from 0 to ${MAX_ROLLOUTS} is expected`),
+    v.transform(Number),
+    v.maxValue(MAX_ROLLOUTS, `a number from 0 to ${MAX_ROLLOUTS} is expected`),
+    v.metadata({ type: "integer", minimum: 0, maximum: MAX_ROLLOUTS, default: DEFAULT_ROLLOUTS }),
+    v.description("How many rollouts to list, the newest first."),
+  )),
+});
+
+const total = v.pipe(v.number(), v.integer(), v.minValue(0));
+
+export const output = fields({
+  total_rollouts: total,
+  completed_rollouts: total,
+  successful_rollouts: total,
+  success_rate: v.pipe(v.nullable(v.number()), v.description("successful / completed; null where none completed.")),
+  average_reward: v.pipe(v.nullable(v.number()), v.description("Over completed rollouts; null where unknown.")),
+  average_steps: v.pipe(v.nullable(v.number()), v.description("Over completed rollouts; null where unknown.")),
+  rollouts: v.pipe(
+    v.array(v.looseObject({ id: id("The rollout's id."), status: v.string() })),
+    v.description("The newest rollouts' rows."),
+  ),
+});
+
+export type Input = v.InferOutput<typeof input>;
+export type Output = v.InferOutput<typeof output>;

@@ -1,0 +1,53 @@
+/** Add a turn, its tool calls and its reward: all of them or none. */
+import { conflict, FunctionError } from "../_shared/errors.ts";
+import { uuid7 } from "../_shared/ids.ts";
+import { given, ingest } from "../_shared/record.ts";
+import type { Call } from "../_shared/serve.ts";
+import type { Input, Output } from "./schema.ts";
+
+export async function logAgentState(call: Call<Input>): Promise<Output> {
+  const { input } = call;
+  const turnId = input.id ?? uuid7();
+  try {
+    await ingest(call, { agent_states: [turn(turnId, input)] }, [
+      { field: "rollout_id", table: "rollouts", id: input.rollout_id },
+    ]);
+  } catch (error) {
+    throw error instanceof FunctionError && error.status === 409 ? explainConflict(error, input) : error;
+  }
+  const message = `turn ${input.step_number} of rollout ${input.rollout_id} was recorded`;
+  return { success: true, agent_state_id: turnId, message };
+}
+
+/** The turn as `ingest` takes it, with what belongs to it inside. */
+export function turn(turnId: string, input: Input): Record<string, unknown> {
+  const { id: _, tool_calls, reward, ...state } = input;
+  return given({
+    ...state,
+    id: turnId,
+    tool_calls: tool_calls?.map((call) => given({ ...call, tool_output: asText(call.tool_output) })),
+    rewards: reward && [given({ reward: reward.value, reward_type: reward.type, details: reward.details })],
+  });
+}
+
+function asText(output: unknown): string | null {
+  if (output == null) return null;
+  return typeof output === "string" ? output : JSON.stringify(output);
+}
+
+function explainConflict(refusal: FunctionError, { rollout_id, step_number, reward }: Input): FunctionError {
+  const kind = (refusal.details as { kind?: string; field?: string } | null)?.kind;
+  if (kind === "agent_states" && refusal.message.includes("there is another one")) {
+    return conflict(
+      `rollout ${rollout_id} already has a turn with step_number ${step_number}; ` +
+        "to repeat a request send the id it was sent with, to add a turn another step_number",
+    );
+  }
+  if (kind === "rewards" && refusal.message.includes("there is another one")) {
+    return conflict(
+      `rollout ${rollout_id} already has a reward of type ${reward?.type ?? "step"} for step_number ${step_number}; ` +
+        "leave the reward out, or give it another type",
+    );
+  }
+  return refusal;
+}

@@ -1,0 +1,50 @@
+/** What log-agent-state takes and answers. */
+import { v } from "../_shared/deps.ts";
+import { count, fields, id, json, name, optional, real, text } from "../_shared/fields.ts";
+
+/** A tool call's position within its turn is a smallint, from 0. */
+export const MAX_TOOL_CALLS = 2 ** 15;
+
+const toolCall = fields({
+  tool_name: name("The tool that was called."),
+  tool_input: optional(json("What it was given.")),
+  tool_output: optional(json("What it gave: a text, or any JSON, which is kept as its text.")),
+  success: optional(v.boolean()),
+  error_message: optional(text("Why it failed.")),
+  execution_time_ms: optional(v.pipe(
+    v.number("a number of milliseconds is expected"),
+    v.minValue(0, "must not be negative"),
+    v.description("How long it took, in milliseconds."),
+  )),
+});
+
+const reward = fields({
+  value: real("The reward."),
+  type: optional(name("Which component of the reward it is; `step` unless told.")),
+  details: optional(json("How it came about.")),
+});
+
+export const input = fields({
+  id: optional(id("The turn's id, made by the client: the request can then be repeated without harm.")),
+  rollout_id: id("The rollout."),
+  step_number: count("Which turn of the rollout it is, unique within it; 0 is possible."),
+  observation: optional(text("What the agent saw; may be empty.")),
+  action: optional(text("What it did.")),
+  thought: optional(text("What it thought.")),
+  memory_summary: optional(text("What it remembers.")),
+  tool_calls: optional(v.pipe(
+    v.array(toolCall),
+    v.maxLength(MAX_TOOL_CALLS, `at most ${MAX_TOOL_CALLS} tool calls are possible in a turn`),
+    v.description("The tools it called, in order."),
+  )),
+  reward: optional(reward),
+});
+
+export const output = fields({
+  success: v.literal(true),
+  agent_state_id: id("The turn's id: the client's own if it gave one."),
+  message: v.string(),
+});
+
+export type Input = v.InferOutput<typeof input>;
+export type Output = v.InferOutput<typeof output>;

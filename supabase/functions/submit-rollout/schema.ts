@@ -1,0 +1,32 @@
+/** What submit-rollout takes and answers. */
+import { v } from "../_shared/deps.ts";
+import { count, fields, id, jsonObject, name, optional, text } from "../_shared/fields.ts";
+
+export const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
+
+export const input = fields({
+  id: optional(id("The rollout's id, made by the client: the request can then be repeated without harm.")),
+  training_run_id: optional(id("The run that the rollout belongs to, if any.")),
+  episode_number: count("Which episode of the run it is; 0 is possible.", Number.MAX_SAFE_INTEGER),
+  environment: optional(name("What the agent acts in. May be left out where the run has one.")),
+  task_description: optional(text("What the agent is asked.")),
+  metadata: optional(jsonObject("Whatever else is to be kept.")),
+  task_id: optional(id("The task, where it is in the record.")),
+  group_id: optional(id("The group of rollouts that it is compared with; the run is then the group's.")),
+  seed: optional(v.pipe(
+    v.number("a whole number is expected"),
+    v.safeInteger("a whole number from -(2^53 - 1) to 2^53 - 1 is expected"),
+    v.description("The environment's random seed."),
+  )),
+  model: optional(text("The model that acts.")),
+  source: optional(v.pipe(v.picklist(SOURCES), v.description("What the rollout is for; `training` unless told."))),
+});
+
+export const output = fields({
+  rollout_id: id("The rollout's id: the client's own if it gave one."),
+  status: v.literal("created"),
+  message: v.string(),
+});
+
+export type Input = v.InferOutput<typeof input>;
+export type Output = v.InferOutput<typeof output>;
