@@ -19,6 +19,7 @@ from openmanus_rl.errors import OpenManusError
 from openmanus_rl.gateway import get_gateway
 from openmanus_rl.managers.storage.buckets import format_size
 from openmanus_rl.managers.storage.dataset_folder import (
+    DatasetFile,
     DatasetFolder,
     DatasetOutcome,
     scan_datasets,
@@ -88,14 +89,18 @@ class _Bar:
         self._task = progress.add_task("", total=max(total_bytes, 1))
         self._done_bytes = 0
 
+    def started(self, file: DatasetFile) -> None:
+        """Show which file is at hand."""
+        self._progress.update(self._task, description=escape(f"{file.environment}/{file.file.name}"))
+
     def moved(self, sent_bytes: int, _total_bytes: int) -> None:
         """Show how far the file at hand is; a retry starts it over, so the bar may step back."""
         self._progress.update(self._task, completed=self._done_bytes + sent_bytes)
 
-    def finished(self, outcome: DatasetOutcome, *, size_bytes: int) -> None:
+    def finished(self, file: DatasetFile) -> None:
         """Show that a file is dealt with, whatever became of it."""
-        self._done_bytes += size_bytes
-        self._progress.update(self._task, completed=self._done_bytes, description=escape(outcome.file.name))
+        self._done_bytes += file.size_bytes
+        self._progress.update(self._task, completed=self._done_bytes)
 
 
 def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[DatasetOutcome]:
@@ -103,9 +108,11 @@ def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[Da
     outcomes: list[DatasetOutcome] = []
     with _bar(sum(file.size_bytes for file in folder.files)) as bar:
         done = upload_datasets(storage, folder.files, dry_run=dry_run, on_progress=bar.moved)
-        for file, outcome in zip(folder.files, done, strict=True):
+        for file in folder.files:
+            bar.started(file)
+            outcome = next(done)
             outcomes.append(outcome)
-            bar.finished(outcome, size_bytes=file.size_bytes)
+            bar.finished(file)
             if not quiet and not messages.is_terminal:
                 messages.print(f"[{len(outcomes)}/{len(folder.files)}] {outcome.file}: {outcome.status}", markup=False)
     return outcomes
@@ -113,7 +120,7 @@ def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[Da
 
 @contextmanager
 def _bar(total_bytes: int) -> Iterator[_Bar]:
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
         yield _Bar(progress, total_bytes=total_bytes)
 

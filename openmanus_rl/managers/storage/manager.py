@@ -192,7 +192,8 @@ class StorageManager:
     @classmethod
     def download_bytes(cls, bucket: str, path: str) -> bytes:
         """Return a small file's content, checked against its checksum."""
-        return cls._gateway().storage.download_bytes(bucket, names.check_path(path))
+        names.check_path(path)
+        return cls._gateway().storage.download_bytes(bucket, path)
 
     @classmethod
     def list_files(
@@ -222,28 +223,31 @@ class StorageManager:
     @classmethod
     def get_file(cls, bucket: str, path: str) -> FileInfo:
         """Return a file's size, type, checksum and metadata; `NotFoundError` if it is not there."""
-        return _info(cls._gateway().storage.info(bucket, names.check_path(path)))
+        names.check_path(path)
+        return _info(cls._gateway().storage.info(bucket, path))
 
     @classmethod
     def file_exists(cls, bucket: str, path: str) -> bool:
         """Whether there is such a file that the caller may see."""
-        return cls._gateway().storage.exists(bucket, names.check_path(path))
+        names.check_path(path)
+        return cls._gateway().storage.exists(bucket, path)
 
     @classmethod
     def create_signed_url(
         cls, bucket: str, path: str, *, expires_in_seconds: int = 3600, download_name: str | None = None
     ) -> str:
         """Return a URL that anyone may read the file at, without a key, until it expires."""
+        names.check_path(path)
         return cls._gateway().storage.signed_url(
-            bucket, names.check_path(path), expires_in_seconds=expires_in_seconds, download_name=download_name
+            bucket, path, expires_in_seconds=expires_in_seconds, download_name=download_name
         )
 
     @classmethod
     def delete_files(cls, bucket: str, paths: Sequence[str]) -> list[str]:
         """Delete files and return the paths of those that were there."""
         # A single text is a sequence too: of its letters, which is never meant.
-        given = [paths] if isinstance(paths, str) else list(paths)
-        return cls._gateway().storage.remove(bucket, [names.check_path(path) for path in given])
+        checked = [names.check_path(path) for path in ([paths] if isinstance(paths, str) else paths)]
+        return cls._gateway().storage.remove(bucket, checked)
 
 
 def _info(found: ObjectInfo) -> FileInfo:
