@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,12 @@ def run_cli(*arguments: str, env: dict[str, str], cwd: Path | None = None) -> su
         check=False,
         stdin=subprocess.DEVNULL,
     )
+
+
+@pytest.fixture(scope="session")
+def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return the function `run_cli(*arguments, env=…)`."""
+    return run_cli
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openmanus_rl.cli.console import messages, output, print_json
 from openmanus_rl.errors import SettingsError
-from openmanus_rl.local import launch, migrations
+from openmanus_rl.local import launch
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.migrations import Migration
 from openmanus_rl.settings import load_settings
+
+if TYPE_CHECKING:
+    from openmanus_rl.local.migrations import Migration
 
 
 def migrate(
@@ -24,6 +26,9 @@ def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Apply the migrations that a database lacks, in the history that the Supabase CLI keeps too."""
+    # Here, not above: it loads every database client, which the other commands need not wait for.
+    from openmanus_rl.local import migrations
+
     url = database_url or _configured_database()
     folder = find_assets().migrations
 

@@ -50,11 +50,14 @@ def up(
         if as_json:
             raise typer.BadParameter("needs --detach", param_hint="--json")
 
+        # Here, not above: the supervisor loads every database client, which `status` and `down` need not wait for.
+        from openmanus_rl.local.foreground import run_in_foreground
+
         def on_ready(ready: StackInfo) -> None:
             display.stop()
             _announce(home, ready, "The stack is running", "Ctrl-C, or openmanus-rl down")
 
-        other = launch.run_in_foreground(home, port=port, version=__version__, progress=display, on_ready=on_ready)
+        other = run_in_foreground(home, port=port, version=__version__, progress=display, on_ready=on_ready)
         display.stop()
     if other is not None:
         _announce(home, other, "The stack was already running", "openmanus-rl down")

@@ -56,7 +56,7 @@ class GatewayProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                cwd=self._config.assets.gateway.parent,
+                cwd=self._config.home.root,
                 env=environment(self._config, port=self.port),
                 start_new_session=True,
             )
@@ -112,7 +112,7 @@ def initialise(config: GatewayConfig) -> None:
         text=True,
         errors="replace",
         check=False,
-        cwd=config.assets.gateway.parent,
+        cwd=config.home.root,
         env=environment(config, port=0),
     )
     if done.returncode != 0:
@@ -121,10 +121,10 @@ def initialise(config: GatewayConfig) -> None:
 
 def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
     """Fetch what a checkout's gateway imports, telling what is fetched; a bundled gateway needs nothing."""
-    if assets.bundled:
+    if assets.bundled or _is_cached(assets, deno):
         return
     process = subprocess.Popen(
-        [deno, "cache", "--quiet" if _is_cached(assets, deno) else "--no-check", str(assets.gateway)],
+        [deno, "cache", str(assets.gateway)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -146,26 +146,34 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
 
 def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
     """Return the command line of one gateway action, with no permission it does not use."""
-    home, assets = config.home, config.assets
+    assets = config.assets
     network = [f"{ports.HOST}:{config.postgres_port}"]
-    readable = [home.storage]
+    # Relative to the home, where the process runs: Deno takes a comma in a path for the end of it.
+    writable = config.home.storage.name
+    readable = writable
     if action == "serve":
         network.append(f"{ports.HOST}:{port}")
-        readable += [assets.dashboard] if assets.dashboard else []
+        readable += f",{assets.dashboard}" if assets.dashboard else ""
     return [
         config.deno,
         "run",
         "--no-prompt",
         "--cached-only",
-        *(["--no-npm", "--no-remote", "--no-config", "--no-lock"] if assets.bundled else ["--frozen"]),
+        *_sources(assets),
         f"--allow-net={','.join(network)}",
         # The whole environment may be read: the process is given only what `environment` lists.
         "--allow-env",
-        f"--allow-read={_path_list(readable)}",
-        f"--allow-write={_path_list([home.storage])}",
+        f"--allow-read={readable}",
+        f"--allow-write={writable}",
         str(assets.gateway),
         action,
     ]
+
+
+def _sources(assets: Assets) -> list[str]:
+    if assets.bundled:
+        return ["--no-npm", "--no-remote", "--no-config", "--no-lock"]
+    return [f"--config={assets.gateway.parent / 'deno.json'}", "--frozen"]
 
 
 def environment(config: GatewayConfig, *, port: int) -> dict[str, str]:
@@ -201,10 +209,6 @@ def _is_cached(assets: Assets, deno: str) -> bool:
         env=_deno_environment(None),
     )
     return probe.returncode == 0
-
-
-def _path_list(paths: list[Path]) -> str:
-    return ",".join(str(path).replace(",", ",,") for path in paths)  # Deno reads a doubled comma as one in a path.
 
 
 def _tail(path: Path, *, since: int) -> str:

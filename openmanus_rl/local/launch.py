@@ -7,19 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
 
 from openmanus_rl.errors import StackError
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.logs import configure_logging
+from openmanus_rl.local.postgres import stop_left_over
 from openmanus_rl.local.progress import Progress, read_events
-from openmanus_rl.local.stack_file import StackInfo, StackLock, held_lock, read_stack, supervisor_pid
-from openmanus_rl.local.startup import stop_left_over
-from openmanus_rl.local.supervisor import Supervisor
+from openmanus_rl.local.stack_file import StackInfo, held_lock, read_stack, supervisor_pid
 
 # Longer than a first start on a slow machine that downloads packages; a start that failed is noticed at once.
-_WAIT_SECONDS = 600.0
+WAIT_SECONDS = 600.0
 _STOP_TIMEOUT_SECONDS = 120.0
 _POLL_SECONDS = 0.1
 
@@ -36,35 +36,16 @@ def find_running(home: Home) -> StackInfo | None:
 def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple[StackInfo, bool]:
     """Make sure that a stack runs and outlives us; return it and whether this call started it."""
     home.prepare()
-    deadline = time.monotonic() + _WAIT_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         running = wait_for_other(home, progress=progress, deadline=deadline)
         if running is not None:
-            return _same_port(running, port), False
+            return require_same_port(running, port), False
         if _spawn_supervisor(home, port=port, progress=progress):
             started = find_running(home)
             if started is not None:
                 return started, True
-    raise StackError(f"no stack came up in {home.root} within {_WAIT_SECONDS:.0f} s (log: {home.supervisor_log})")
-
-
-def run_in_foreground(
-    home: Home, *, port: int | None, version: str, progress: Progress, on_ready: Callable[[StackInfo], None]
-) -> StackInfo | None:
-    """Run the stack in this process until it is told to stop; return the one that runs already, if one does."""
-    home.prepare()
-    deadline = time.monotonic() + _WAIT_SECONDS
-    lock = StackLock(home.lock)
-    while not lock.acquire():
-        running = wait_for_other(home, progress=progress, deadline=deadline)
-        if running is not None:
-            return _same_port(running, port)
-    try:
-        configure_logging(home)
-        Supervisor(home=home, port=port, version=version).run(progress=progress, on_ready=on_ready)
-    finally:
-        lock.release()
-    return None
+    raise StackError(f"no stack came up in {home.root} within {WAIT_SECONDS:.0f} s (log: {home.supervisor_log})")
 
 
 def wait_for_other(home: Home, *, progress: Progress, deadline: float) -> StackInfo | None:
@@ -93,6 +74,7 @@ def stop(home: Home) -> bool:
     deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
     pid = supervisor_pid(home)
     stopped = pid is not None
+    supervisor = psutil.Process(pid) if pid is not None and psutil.pid_exists(pid) else None
     while pid is not None:
         if pid > 0:
             _terminate(pid)
@@ -102,6 +84,9 @@ def stop(home: Home) -> bool:
             )
         _wait_released(home, pid, seconds=5.0)
         pid = supervisor_pid(home)
+    if supervisor is not None:
+        with suppress(psutil.TimeoutExpired):  # It holds nothing any more; its last moment is only worth a wait.
+            supervisor.wait(5.0)
     return _clear_left_over(home) or stopped
 
 
@@ -130,7 +115,7 @@ def _terminate(pid: int) -> None:
         ) from error
 
 
-def _same_port(running: StackInfo, port: int | None) -> StackInfo:
+def require_same_port(running: StackInfo, port: int | None) -> StackInfo:
     if port and running.port != port:
         raise StackError(
             f"a stack already runs at {running.url}, not on port {port}; use it, or run `openmanus-rl down` first"

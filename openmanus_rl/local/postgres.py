@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -145,13 +144,14 @@ def stop_postmaster(process: psutil.Process | None) -> None:
     process.wait()
 
 
-def accepts_connections(port: int, *, timeout_seconds: float = 2.0) -> bool:
-    """Say whether something listens on a loopback port."""
-    try:
-        with socket.create_connection((ports.HOST, port), timeout=timeout_seconds):
-            return True
-    except OSError:
+def stop_left_over(home: Home) -> bool:
+    """Stop a Postgres whose supervisor was killed; True if there was one."""
+    left_over = cluster.running_postmaster(home)
+    if left_over is None:
         return False
+    _logger.warning("stopping Postgres, pid %d, which an earlier stack left behind", left_over.pid)
+    stop_postmaster(left_over)
+    return True
 
 
 def _says_ready(pid_file: Path, pid: int) -> bool:

@@ -14,7 +14,7 @@ from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home, read_json, write_private_json
 from openmanus_rl.local.keys import Keys, create_keys, load_keys
-from openmanus_rl.local.postgres import PostgresProcess, stop_postmaster
+from openmanus_rl.local.postgres import PostgresProcess, stop_left_over
 from openmanus_rl.local.progress import Progress
 
 _logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def start_stack(
             version=version,
         )
         phase("Preparing the gateway")
-        gateway_process.download(assets, deno, show=progress.note)
+        gateway_process.download(assets, deno, show=progress.phase)
         _ensure_system_schema(home, config)
         phase("Applying migrations")
         migrations.migrate(config.database_url, folder=assets.migrations)
@@ -98,16 +98,6 @@ def start_stack(
 def database_url(keys: Keys, port: int) -> str:
     """Return the URL under which every Postgres client reaches the embedded database."""
     return f"postgresql://{cluster.SUPERUSER}:{keys.database_password}@{ports.HOST}:{port}/postgres"
-
-
-def stop_left_over(home: Home) -> bool:
-    """Stop a Postgres whose supervisor was killed; True if there was one."""
-    left_over = cluster.running_postmaster(home)
-    if left_over is None:
-        return False
-    _logger.warning("stopping Postgres, pid %d, which an earlier stack left behind", left_over.pid)
-    stop_postmaster(left_over)
-    return True
 
 
 def _choose_port(port: int | None, progress: Progress) -> int:

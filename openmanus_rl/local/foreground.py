@@ -1,0 +1,32 @@
+"""Run the stack in this very process, until Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.launch import WAIT_SECONDS, require_same_port, wait_for_other
+from openmanus_rl.local.logs import configure_logging
+from openmanus_rl.local.progress import Progress
+from openmanus_rl.local.stack_file import StackInfo, StackLock
+from openmanus_rl.local.supervisor import Supervisor
+
+
+def run_in_foreground(
+    home: Home, *, port: int | None, version: str, progress: Progress, on_ready: Callable[[StackInfo], None]
+) -> StackInfo | None:
+    """Run the stack in this process until it is told to stop; return the one that runs already, if one does."""
+    home.prepare()
+    deadline = time.monotonic() + WAIT_SECONDS
+    lock = StackLock(home.lock)
+    while not lock.acquire():
+        running = wait_for_other(home, progress=progress, deadline=deadline)
+        if running is not None:
+            return require_same_port(running, port)
+    try:
+        configure_logging(home)
+        Supervisor(home=home, port=port, version=version).run(progress=progress, on_ready=on_ready)
+    finally:
+        lock.release()
+    return None
