@@ -4,6 +4,7 @@ import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
 import metrics from "../functions/metrics/index.ts";
+import openapi from "../functions/openapi/index.ts";
 import submitRollout from "../functions/submit-rollout/index.ts";
 
 export interface EdgeFunction {
@@ -16,5 +17,6 @@ export const functions: Record<string, EdgeFunction> = {
   health,
   "log-agent-state": logAgentState,
   metrics,
+  openapi,
   "submit-rollout": submitRollout,
 };

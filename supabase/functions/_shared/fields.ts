@@ -1,5 +1,6 @@
 /** The fields that inputs are made of, each with the limits of the column it ends in. */
 import { v } from "./deps.ts";
+import { isObject, isRawNumber, type RawNumber } from "./json.ts";
 
 export const MAX_INTEGER = 2 ** 31 - 1;
 /** Names are indexed; an index entry holds at most about 2,700 bytes. */
@@ -42,14 +43,39 @@ export function name(description: string) {
   );
 }
 
-export function count(description: string, max: number = MAX_INTEGER) {
+// What documents a number stands before the transformation: what comes after it is no longer what the client sends.
+
+/** A number, where need be rounded to the nearest double. */
+export function number(description: string, { min }: { min?: number } = {}) {
+  const message = min === undefined ? "a number is expected" : `a number from ${min} on is expected`;
   return v.pipe(
-    v.number("a whole number is expected"),
-    v.integer("a whole number is expected"),
-    v.minValue(0, "must not be negative"),
-    v.maxValue(max, `must not exceed ${max}`),
-    v.description(description),
+    numeric(message),
+    v.metadata({ type: "number", description, ...(min !== undefined && { minimum: min }) }),
+    v.transform(rounded),
+    v.check((value) => min === undefined || value >= min, message),
   );
+}
+
+export function integer(min: number, max: number, description: string) {
+  const message = `a whole number from ${min} to ${max} is expected`;
+  return v.pipe(
+    numeric(message),
+    v.metadata({ type: "integer", minimum: min, maximum: max, description }),
+    v.transform(rounded),
+    v.check((value) => Number.isInteger(value) && value >= min && value <= max, message),
+  );
+}
+
+function numeric(message: string) {
+  return v.custom<number | RawNumber>((value) => typeof value === "number" || isRawNumber(value), message);
+}
+
+function rounded(value: number | RawNumber): number {
+  return typeof value === "number" ? value : Number(value.rawJSON);
+}
+
+export function count(description: string, max: number = MAX_INTEGER) {
+  return integer(0, max, description);
 }
 
 const NOT_FINITE = ["NaN", "Infinity", "-Infinity"] as const;
@@ -57,7 +83,7 @@ const NOT_FINITE = ["NaN", "Infinity", "-Infinity"] as const;
 /** A floating-point number; JSON has no word for those that are not finite, so they are strings. */
 export function real(description: string) {
   return v.pipe(
-    v.union([v.number(), v.picklist(NOT_FINITE)], 'a number, "NaN", "Infinity" or "-Infinity" is expected'),
+    v.union([number("Finite."), v.picklist(NOT_FINITE)], 'a number, "NaN", "Infinity" or "-Infinity" is expected'),
     v.description(description),
   );
 }
@@ -73,8 +99,4 @@ export function jsonObject(description: string) {
     v.metadata({ type: "object" }),
     v.description(description),
   );
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

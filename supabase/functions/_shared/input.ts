@@ -1,6 +1,7 @@
 /** A function's input: read within limits, parsed, and checked against its schema. */
 import { v } from "./deps.ts";
 import { FunctionError, invalid } from "./errors.ts";
+import { isObject, parseExactly } from "./json.ts";
 import { findUnstorable, type Problem } from "./storable.ts";
 
 const MAX_PROBLEMS = 20;
@@ -20,7 +21,7 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
   const text = await readText(request, maxBytes);
   if (text.trim() === "") throw invalid("the body is empty; send a JSON object");
   const value = parse(text);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw invalid("the body is not an object; send one, such as {}");
   }
   return value;
@@ -28,7 +29,7 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch (error) {
     throw invalid(`the body is not JSON: ${clip((error as Error).message)}`);
   }

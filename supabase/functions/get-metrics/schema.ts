@@ -10,11 +10,13 @@ export const input = fields({
   environment: optional(name("Count the rollouts in this environment.")),
   limit: optional(v.pipe(
     v.string(),
-    v.regex(/^\d{1,4}$/, `a number from 0 to ${MAX_ROLLOUTS} is expected`),
-    v.transform(Number),
-    v.maxValue(MAX_ROLLOUTS, `a number from 0 to ${MAX_ROLLOUTS} is expected`),
-    v.metadata({ type: "integer", minimum: 0, maximum: MAX_ROLLOUTS, default: DEFAULT_ROLLOUTS }),
     v.description("How many rollouts to list, the newest first."),
+    v.metadata({ type: "integer", minimum: 0, maximum: MAX_ROLLOUTS, default: DEFAULT_ROLLOUTS }),
+    v.check(
+      (value) => /^\d{1,4}$/.test(value) && Number(value) <= MAX_ROLLOUTS,
+      `a whole number from 0 to ${MAX_ROLLOUTS} is expected`,
+    ),
+    v.transform(Number),
   )),
 });
 

@@ -1,6 +1,6 @@
 /** What log-agent-state takes and answers. */
 import { v } from "../_shared/deps.ts";
-import { count, fields, id, json, name, optional, real, text } from "../_shared/fields.ts";
+import { count, fields, id, json, name, number, optional, real, text } from "../_shared/fields.ts";
 
 /** A tool call's position within its turn is a smallint, from 0. */
 export const MAX_TOOL_CALLS = 2 ** 15;
@@ -11,11 +11,7 @@ const toolCall = fields({
   tool_output: optional(json("What it gave: a text, or any JSON, which is kept as its text.")),
   success: optional(v.boolean()),
   error_message: optional(text("Why it failed.")),
-  execution_time_ms: optional(v.pipe(
-    v.number("a number of milliseconds is expected"),
-    v.minValue(0, "must not be negative"),
-    v.description("How long it took, in milliseconds."),
-  )),
+  execution_time_ms: optional(number("How long it took, in milliseconds.", { min: 0 })),
 });
 
 const reward = fields({

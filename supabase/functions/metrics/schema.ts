@@ -1,6 +1,7 @@
 /** What metrics takes and answers. */
 import { v } from "../_shared/deps.ts";
-import { count, fields, id, isObject, MAX_NAME_LENGTH, optional, real } from "../_shared/fields.ts";
+import { count, fields, id, MAX_NAME_LENGTH, optional, real } from "../_shared/fields.ts";
+import { isObject } from "../_shared/json.ts";
 import { isTimestamp } from "./timestamp.ts";
 
 export const MAX_METRICS = 10_000;

@@ -1,6 +1,6 @@
 /** What submit-rollout takes and answers. */
 import { v } from "../_shared/deps.ts";
-import { count, fields, id, jsonObject, name, optional, text } from "../_shared/fields.ts";
+import { count, fields, id, integer, jsonObject, name, optional, text } from "../_shared/fields.ts";
 
 export const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
 
@@ -13,13 +13,14 @@ export const input = fields({
   metadata: optional(jsonObject("Whatever else is to be kept.")),
   task_id: optional(id("The task, where it is in the record.")),
   group_id: optional(id("The group of rollouts that it is compared with; the run is then the group's.")),
-  seed: optional(v.pipe(
-    v.number("a whole number is expected"),
-    v.safeInteger("a whole number from -(2^53 - 1) to 2^53 - 1 is expected"),
-    v.description("The environment's random seed."),
-  )),
+  seed: optional(integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, "The environment's random seed.")),
   model: optional(text("The model that acts.")),
-  source: optional(v.pipe(v.picklist(SOURCES), v.description("What the rollout is for; `training` unless told."))),
+  source: optional(
+    v.pipe(
+      v.picklist(SOURCES, `one of ${SOURCES.join(", ")} is expected`),
+      v.description("What the rollout is for; `training` unless told."),
+    ),
+  ),
 });
 
 export const output = fields({
