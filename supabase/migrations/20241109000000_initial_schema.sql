@@ -181,6 +181,10 @@ begin
   end if;
   if new.status_change_id is not distinct from old.status_change_id then
     new.status_change_id := internal.new_id();
+    -- Who changed the status and nothing else has left the last one's message behind.
+    if new.status_message is not distinct from old.status_message then
+      new.status_message := null;
+    end if;
   end if;
   if new.status = 'running' then
     new.started_at := coalesce(new.started_at, now());
@@ -203,7 +207,8 @@ create table public.status_history (
   new_status text not null,
   message text,
   changed_by uuid,
-  changed_at timestamptz not null default now()
+  -- The clock's time, not the transaction's: one batch may hold several changes of a row.
+  changed_at timestamptz not null default clock_timestamp()
 );
 comment on table public.status_history is 'Every status change of every table with a status, written by one trigger. The id is the change''s own, so that a repeated change is known.';
 create unique index status_history_of_an_entity on public.status_history (entity_id, changed_at, id);
@@ -222,8 +227,7 @@ begin
   else
     execute format(
       'insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, o.status, n.status,
-              case when n.status_message is distinct from o.status_message then n.status_message end, auth.uid()
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, o.status, n.status, n.status_message, auth.uid()
        from new_rows n join old_rows o using (id)
        where n.status is distinct from o.status', tg_argv[0]) using tg_table_name;
   end if;

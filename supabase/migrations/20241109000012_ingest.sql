@@ -92,8 +92,8 @@ begin
   insert into pg_temp.stage_json (kind, ordinal, record, nested)
   select b.kind, e.ordinal - 1,
     case when jsonb_typeof(e.record) <> 'object' then e.record
-         when e.record ->> 'id' is null then e.record - of_turns || jsonb_build_object('id', internal.new_id())
-         else e.record - of_turns end,
+         else case when b.kind = 'agent_states' then e.record - of_turns else e.record end
+           || case when e.record ->> 'id' is null then jsonb_build_object('id', internal.new_id()) else '{}' end end,
     case when b.kind = 'agent_states' and jsonb_typeof(e.record) = 'object' and e.record ?| of_turns
          then jsonb_build_object('tool_calls', e.record -> 'tool_calls', 'observations', e.record -> 'observations',
            'generations', e.record -> 'generations', 'rewards', e.record -> 'rewards') end
@@ -103,10 +103,11 @@ begin
   insert into pg_temp.stage_json (kind, ordinal, record)
   select n.kind,
     jsonb_array_length(coalesce(batch -> n.kind, '[]')) + row_number() over (partition by n.kind) - 1,
-    case when n.kind = 'rewards' then jsonb_build_object('rollout_id', t.record -> 'rollout_id', 'step_number', t.record -> 'step_number')
-         else jsonb_build_object('agent_state_id', t.record -> 'id', 'position', e.position - 1) end
-    || jsonb_build_object('id', md5(t.record ->> 'id' || n.kind || e.position)::uuid)
-    || case when jsonb_typeof(e.record) = 'object' then e.record else jsonb_build_object(n.kind, e.record) end
+    case when jsonb_typeof(e.record) <> 'object' then e.record
+         else case when n.kind = 'rewards' then jsonb_build_object('rollout_id', t.record -> 'rollout_id', 'step_number', t.record -> 'step_number')
+                   else jsonb_build_object('agent_state_id', t.record -> 'id', 'position', e.position - 1) end
+           || jsonb_build_object('id', md5(t.record ->> 'id' || n.kind || e.position)::uuid)
+           || e.record end
   from pg_temp.stage_json t
   cross join lateral jsonb_each(t.nested) n (kind, records)
   cross join lateral jsonb_array_elements(
@@ -246,6 +247,17 @@ $$;
 
 -- Merging -----------------------------------------------------------------------------------------------------------------------
 
+create function internal.refuse_move(field text) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  if field is not null then
+    raise exception using errcode = 'OM409', column = field,
+      message = format('%s: it hangs on another one and cannot move; leave %s out, or create a new one', field, field);
+  end if;
+end
+$$;
+
 create function internal.define_merge(kind text, joins text default '', derived jsonb default '{}') returns void
 language plpgsql set search_path = ''
 as $body$
@@ -258,7 +270,8 @@ declare
   -- What a row hangs on, it hangs on for good. A job may come before its run.
   fixed text[] := array(
     select name from internal.record_columns(kind) where kind <> 'jobs' and name = any (array['training_run_id', 'training_step_id',
-      'evaluation_id', 'group_id', 'rollout_id', 'task_id', 'checkpoint_id']) and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
+      'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
+      and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
   names text := (select string_agg(format('%I', name), ', ') from internal.record_columns(kind));
   inserted text := (
     select string_agg(coalesce(derived ->> name, case
@@ -266,15 +279,19 @@ declare
       else format('coalesce(s.%I, %s)', name, default_value) end), ', ')
     from internal.record_columns(kind));
   updated text := (
-    select string_agg(case type
-      when 'jsonb' then format('%1$I = case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
+    select string_agg(case
+      when type = 'jsonb' then format('%1$I = case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
                                 else coalesce(s.%1$I, t.%1$I) end', name)
+      -- Another status has its own message, or none.
+      when name = 'status_message' then 'status_message = case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'
+      when name = 'status_change_id' then 'status_change_id = coalesce(s.status_change_id, case when s.status <> t.status then internal.new_id() else t.status_change_id end)'
       else format('%1$I = coalesce(s.%1$I, t.%1$I)', name) end, ', ')
     from internal.record_columns(kind)
     where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
-  moved text := (select coalesce(string_agg(format('(s.%1$I is not null and t.%1$I is distinct from s.%1$I)', f), ' or '), 'false') from unnest(fixed) f);
-  fresh text := case when has_status then
-    'and not exists (select 1 from public.status_history h where h.id = s.status_change_id)' else '' end;
+  -- Which field, if any, says that a record hangs on something else than the row of its id does.
+  culprit text := coalesce('case ' || (
+    select string_agg(format('when t.%1$I is distinct from s.%1$I and s.%1$I is not null then %1$L', f), ' ') from unnest(fixed) f) || ' end',
+    'null::text');
 begin
   if not can_change then
     execute format($sql$
@@ -285,15 +302,20 @@ begin
         select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high
         order by s.ordinal
         on conflict (id) do nothing;
-      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins);
+
+        perform internal.refuse_move((
+          select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+          where s.ordinal between low and high and %7$s is not null limit 1));
+      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit);
   else
     execute format($sql$
       create or replace function internal.%1$I(low integer, high integer) returns void
       language plpgsql set search_path = '' set plan_cache_mode = 'force_custom_plan' as $fn$
       declare
-        last_round integer;
+        made uuid[];
         wanted bigint;
         done bigint;
+        current_round integer := 1;
       begin
         -- Round 1 makes what is new. Later rounds change what is there, one record of an id at a time, in their order.
         update pg_temp.%5$I s set round = r.round
@@ -302,28 +324,41 @@ begin
               from pg_temp.%5$I o where o.ordinal between low and high) r
         where s.ordinal = r.ordinal;
 
-        insert into public.%2$I (%3$s)
-        select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high and s.round = 1
-        order by s.ordinal
-        on conflict (id) do nothing;
+        with added as (
+          insert into public.%2$I (%3$s)
+          select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high and s.round = 1
+          order by s.id
+          on conflict (id) do nothing
+          returning id)
+        select coalesce(array_agg(id), '{}') into made from added;
+        -- What another session made meanwhile is there to be changed.
+        update pg_temp.%5$I s set round = s.round + 1
+        where s.ordinal between low and high and s.id in (
+          select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made));
 
-        select coalesce(max(s.round), 1) into last_round from pg_temp.%5$I s where s.ordinal between low and high;
-        for current_round in 2 .. last_round loop
-          if exists (select 1 from pg_temp.%5$I s join public.%2$I t on t.id = s.id
-                     where s.ordinal between low and high and s.round = current_round and (%9$s)) then
-            raise exception using errcode = 'OM409', message = 'belongs to something else and cannot move; create a new one';
-          end if;
-          select count(*) into wanted from pg_temp.%5$I s
-          where s.ordinal between low and high and s.round = current_round %8$s;
+        perform internal.refuse_move((
+          select %8$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+          where s.ordinal between low and high and %8$s is not null limit 1));
+
+        loop
+          current_round := current_round + 1;
+          exit when not exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round);
+          %9$s
+          select count(*) into wanted from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round;
           update public.%2$I t set %7$s
           from pg_temp.%5$I s
-          where t.id = s.id and s.ordinal between low and high and s.round = current_round %8$s;
+          where t.id = s.id and s.ordinal between low and high and s.round = current_round;
           get diagnostics done = row_count;
           if done < wanted then
             raise exception using errcode = 'OM403', message = 'not yours to change; ask its owner or an admin';
           end if;
         end loop;
-      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, updated, fresh, moved);
+      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, updated, culprit,
+      case when has_status then format($skip$
+          -- A change that is in the history was made before.
+          update pg_temp.%I s set round = 0
+          where s.ordinal between low and high and s.round = current_round
+            and exists (select 1 from public.status_history h where h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
   end if;
   execute format('revoke execute on function internal.%I(integer, integer) from public', 'merge_' || kind);
   execute format('grant execute on function internal.%I(integer, integer) to authenticated, service_role', 'merge_' || kind);
@@ -504,14 +539,17 @@ begin
   if internal.next_statuses(entity, 'pending') is null then
     raise exception using errcode = 'OM400', column = 'entity', message = format('entity %s: has no status', entity);
   end if;
+  if status is null then
+    raise exception using errcode = 'OM400', column = 'status', message = format('%s %s: status is required', entity, entity_id);
+  end if;
   execute format('select exists (select 1 from public.%I t where t.id = $1)', entity) into known using entity_id;
   if not known then
     raise exception using errcode = 'OM404', column = 'id', message = format('%s %s: unknown id', entity, entity_id);
   end if;
   answer := public.ingest(
     jsonb_build_object(entity, jsonb_build_array(
-      jsonb_strip_nulls(fields - 'id') || jsonb_strip_nulls(jsonb_build_object(
-        'id', entity_id, 'status', status, 'status_message', message, 'status_change_id', change_id)))),
+      coalesce(fields, '{}') || jsonb_build_object(
+        'id', entity_id, 'status', status, 'status_message', message, 'status_change_id', change_id))),
     all_or_nothing => true, return_rows => true);
   return answer -> 'rows' -> entity -> 0;
 end
@@ -519,10 +557,10 @@ $$;
 comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
 
 revoke execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.stage_batch, internal.refusal_code,
-  internal.explain_refusal, internal.refuse, internal.check_record, internal.type_records, internal.define_merge, internal.merge_range,
+  internal.explain_refusal, internal.refuse, internal.check_record, internal.type_records, internal.refuse_move, internal.define_merge, internal.merge_range,
   internal.beat_runs, internal.merge_stage from public;
 grant execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.stage_batch, internal.refusal_code,
-  internal.explain_refusal, internal.refuse, internal.check_record, internal.type_records, internal.merge_range, internal.beat_runs,
+  internal.explain_refusal, internal.refuse, internal.check_record, internal.type_records, internal.refuse_move, internal.merge_range, internal.beat_runs,
   internal.merge_stage to authenticated, service_role;
 revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
 grant execute on function public.ingest, public.change_status to authenticated, service_role;
