@@ -228,10 +228,16 @@ class Gateway:
         )
 
     def rpc_rows(self, name: str, params: Mapping[str, Any] | None = None, *, retryable: bool = True) -> list[Row]:
-        """Call a database function that returns rows."""
+        """Call a database function that returns rows, as often as it takes to get all of them."""
         attempt = f"call {name}"
-        builder = self._rest.rpc(name, dict(params or {}))
-        return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+        rows: list[Row] = []
+        while True:
+            builder = self._rest.rpc(name, dict(params or {}))
+            builder.limit(MAX_PAGE_ROWS).offset(len(rows))
+            part = self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+            rows += part
+            if len(part) < MAX_PAGE_ROWS:
+                return rows
 
     def function(
         self,

@@ -119,6 +119,11 @@ class Filter:
         """A jsonb column that contains this object or these elements."""
         return cls(check_column(column), "cs", json.dumps(value, separators=(",", ":"), allow_nan=False))
 
+    @classmethod
+    def contains_element(cls, column: str, element: str) -> Filter:
+        """An array column that contains this element."""
+        return cls(check_column(column), "cs", f"{{{_quoted(element)}}}")
+
 
 @dataclass(frozen=True)
 class Order:

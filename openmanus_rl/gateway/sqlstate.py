@@ -20,7 +20,7 @@ from openmanus_rl.errors import (
     UnsupportedError,
 )
 
-__all__ = ["class_for_code", "field_of"]
+__all__ = ["class_for_code", "error_for_code", "field_of"]
 
 ErrorClass = type[OpenManusError]
 
@@ -101,6 +101,11 @@ def class_for_code(code: str, message: str = "") -> ErrorClass | None:
     if code.startswith("PGRST"):
         return _BY_PREFIX.get(code[:6])
     return _BY_PREFIX.get(code[:2]) if len(code) == 5 else None
+
+
+def error_for_code(code: str, message: str, *, details: object = None, field: str | None = None) -> OpenManusError:
+    """Return the error for a code that our own SQL told in an answer rather than as a failure."""
+    return (class_for_code(code, message) or InvalidInput)(message, code=code, details=details, field=field)
 
 
 def field_of(message: str, details: object) -> str | None:

@@ -151,7 +151,12 @@ def _build(failure: _Failure, attempt: str, *, retry_after_seconds: float | None
     }
     if issubclass(cls, TransientError):
         arguments["retry_after_seconds"] = retry_after_seconds
-    return cls(f"{attempt}: {failure.message}", **arguments)
+    return cls(_worded(failure.code, failure.message, attempt), **arguments)
+
+
+def _worded(code: str, message: str, attempt: str) -> str:
+    """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
+    return message if code.startswith("OM") else f"{attempt}: {message}"
 
 
 def _class_for_status(status: int) -> type[OpenManusError]:
@@ -275,7 +280,7 @@ def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
     if cls is AuthError or (cls is NotFoundError and not code):
         hint = "check the user, password and database name in DATABASE_URL"
     return cls(
-        f"{attempt}: {message}",
+        _worded(code, message, attempt),
         code=code or None,
         details=details,
         hint=hint,

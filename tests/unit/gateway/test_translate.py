@@ -114,7 +114,8 @@ def test_an_answer_becomes_the_right_error(
 
     assert type(error) is expected
     assert error.field == field
-    assert str(error).startswith("insert into rollouts: ")
+    # What our own SQL says names the object by itself.
+    assert str(error).startswith("insert into rollouts: ") is not error.code.startswith("OM")
 
 
 @pytest.mark.parametrize(

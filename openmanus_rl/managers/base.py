@@ -1,0 +1,202 @@
+"""What every manager is made of: one gateway, rows checked on arrival, and one way to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from openmanus_rl.errors import BadResponse, ConflictError, NotFoundError, SchemaMismatch
+from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
+from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
+
+__all__ = ["Manager", "OneOrMany", "known"]
+
+ManagerT = TypeVar("ManagerT", bound="Manager")
+
+OneOrMany = str | Sequence[str]
+"""A value to filter by, or several of which one must match."""
+
+# Two writers that number things at the same moment: one of them is told to take the next number.
+_NUMBERING_ATTEMPTS = 8
+
+
+def known(**fields: Any) -> Row:
+    """Return the fields that were given; the database takes a missing one for "leave it as it is"."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class Manager:
+    """Reads and writes one aggregate; use the class as it is, or `using(gateway)` for another Supabase or caller."""
+
+    table: ClassVar[str]
+    noun: ClassVar[str]
+    model: ClassVar[type[BaseModel]]
+
+    _given_gateway: ClassVar[Gateway | None] = None
+
+    @classmethod
+    def using(cls, gateway: Gateway) -> type[Self]:
+        """Return the same manager on another gateway, such as a member's."""
+        return type(cls.__name__, (cls,), {"_given_gateway": gateway, "__doc__": cls.__doc__})
+
+    @classmethod
+    def _gateway(cls) -> Gateway:
+        return cls._given_gateway or get_gateway()
+
+    @classmethod
+    def _sibling(cls, manager: type[ManagerT]) -> type[ManagerT]:
+        """Return another manager on the same gateway."""
+        return manager if cls._given_gateway is None else manager.using(cls._given_gateway)
+
+    # Reading
+
+    @classmethod
+    def _find(cls, *filters: Filter) -> Row | None:
+        row = cls._gateway().select_one(cls.table, filters=filters)
+        return None if row is None else cls._checked(row)
+
+    @classmethod
+    def _get(cls, row_id: Id, *, field: str) -> Row:
+        row = cls._find(Filter.eq("id", as_id(row_id, field=field)))
+        if row is None:
+            raise cls._unknown(row_id, field=field)
+        return row
+
+    @classmethod
+    def _unknown(cls, what: object, *, field: str) -> NotFoundError:
+        return NotFoundError(
+            f"{cls.noun} {what}: unknown",
+            field=field,
+            hint="check it, and that this key or member may see it",
+        )
+
+    @classmethod
+    def _page(
+        cls,
+        filters: Sequence[Filter],
+        *,
+        order_by: str | Sequence[str],
+        limit: int,
+        offset: int,
+        count: bool,
+        table: str | None = None,
+        tie_break: str | None = "id",
+    ) -> Page[Row]:
+        page = cls._gateway().select(
+            table or cls.table,
+            filters=filters,
+            order=_order(order_by, tie_break),
+            limit=limit,
+            offset=offset,
+            count=count,
+        )
+        for row in page.rows:
+            cls._checked(row)
+        return page
+
+    @classmethod
+    def _all(cls, *filters: Filter, order_by: str | Sequence[str], tie_break: str | None = "id") -> Iterator[Row]:
+        for row in cls._gateway().select_all(cls.table, filters=filters, order=_order(order_by, tie_break)):
+            yield cls._checked(row)
+
+    @classmethod
+    def _checked(cls, row: Row) -> Row:
+        """Return the row, once it has the shape that this version knows."""
+        try:
+            cls.model.model_validate(row)
+        except ValidationError as error:
+            fields = ", ".join(".".join(str(part) for part in problem["loc"]) for problem in error.errors())
+            raise SchemaMismatch(
+                f"{cls.noun} {row.get('id')}: the database answered a row of another shape ({fields})",
+                hint="apply the migrations with `openmanus-rl migrate`, or install the version that matches them",
+            ) from error
+        return row
+
+    # Writing
+
+    @classmethod
+    def _write(cls, record: Mapping[str, Any]) -> Row:
+        """Write one record by the database's rules and return its row; a refusal is the error that names the field."""
+        answer = cls._gateway().rpc(
+            "ingest", {"batch": {cls.table: [record]}, "all_or_nothing": True, "return_rows": True}
+        )
+        try:
+            row = answer["rows"][cls.table][0]
+        except (KeyError, IndexError, TypeError) as error:
+            raise BadResponse(f"write {cls.noun} {record.get('id')}: the answer holds no row") from error
+        return cls._checked(row)
+
+    @classmethod
+    def _create(cls, row_id: Id | None, *, status: str | None = None, **fields: Any) -> Row:
+        """Write a new row; the same id again changes its fields but never sets its status back."""
+        made_id = new_id() if row_id is None else as_id(row_id, field="id")
+        record = known(id=made_id, status=status, **fields)
+        if status is not None:
+            record["status_change_id"] = creation_change_id(made_id)
+        return cls._write(record)
+
+    @classmethod
+    def _change(
+        cls, row_id: Id, *, field: str, status: str | None = None, message: str | None = None, **fields: Any
+    ) -> Row:
+        """Change a row that must be there; a status is changed once, however often the request is repeated."""
+        params = {
+            "entity": cls.table,
+            "entity_id": as_id(row_id, field=field),
+            "status": status,
+            "message": message,
+            "fields": known(**fields),
+            "change_id": new_id() if status is not None else None,
+        }
+        try:
+            row = cls._gateway().rpc("change_status", params)
+        except NotFoundError as error:
+            # The database knows it as entity_id; the caller knows it by the name of an argument.
+            error.field = error.field or field
+            raise
+        if not isinstance(row, dict):
+            raise BadResponse(f"change {cls.noun} {row_id}: the answer holds no row")
+        return cls._checked(row)
+
+    @classmethod
+    def _delete(cls, row_id: Id, *, field: str) -> None:
+        if not cls._gateway().delete(cls.table, filters=[Filter.eq("id", as_id(row_id, field=field))]):
+            raise cls._unknown(row_id, field=field)
+
+    @classmethod
+    def _numbered(cls, column: str, parent: Filter, write: Callable[[int], Row]) -> Row:
+        """Write a row under the next free number of its parent."""
+        for attempt in range(1, _NUMBERING_ATTEMPTS + 1):
+            newest = cls._gateway().select(
+                cls.table, columns=column, filters=[parent], order=[Order(column, descending=True)], limit=1
+            )
+            try:
+                return write(int(newest[0][column]) + 1 if newest.rows else 0)
+            except ConflictError:
+                if attempt == _NUMBERING_ATTEMPTS:
+                    raise
+        raise AssertionError("the loop above returns or raises")
+
+
+def matching(**values: Any) -> list[Filter]:
+    """Return filters for the values that were given: equal to one, or one of several."""
+    filters = []
+    for column, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, (list, tuple, set, frozenset)):
+            filters.append(Filter.in_(column, value))
+        else:
+            filters.append(Filter.eq(column, value))
+    return filters
+
+
+def _order(order_by: str | Sequence[str], tie_break: str | None) -> list[Order]:
+    """Read sort keys such as "-created_at"; ties are broken, so that pages neither repeat nor skip a row."""
+    keys = [order_by] if isinstance(order_by, str) else list(order_by)
+    order = [Order(key.removeprefix("-"), descending=key.startswith("-")) for key in keys]
+    if tie_break is not None and all(key.column != tie_break for key in order):
+        order.append(Order(tie_break))
+    return order

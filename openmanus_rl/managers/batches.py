@@ -1,0 +1,78 @@
+"""Batches of mixed records, written in one transaction each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from openmanus_rl.errors import BadResponse, OpenManusError
+from openmanus_rl.gateway import Gateway, get_gateway
+from openmanus_rl.gateway.sqlstate import error_for_code
+
+__all__ = ["BatchResult", "Refusal", "write_batch", "write_many"]
+
+_RECORDS_PER_CALL = 500
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A record that the database did not take, and why."""
+
+    kind: str
+    index: int
+    id: str | None
+    code: str
+    field: str | None
+    message: str
+
+    def as_error(self) -> OpenManusError:
+        """Return the error that a single write of this record would have raised."""
+        details = {"kind": self.kind, "index": self.index, "id": self.id, "field": self.field}
+        return error_for_code(self.code, self.message, details=details, field=self.field)
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """How many records arrived, and which of them were refused; all others are written."""
+
+    received: int
+    refused: tuple[Refusal, ...] = field(default=())
+
+    def raise_if_refused(self) -> BatchResult:
+        """Raise the first refusal as its error, or return the result."""
+        if self.refused:
+            raise self.refused[0].as_error()
+        return self
+
+
+def write_batch(
+    batch: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    all_or_nothing: bool = False,
+    gateway: Gateway | None = None,
+) -> BatchResult:
+    """Write records by kind, such as {"rollouts": [...], "agent_states": [...]}, in one transaction.
+
+    Records that can't be taken are refused without losing their neighbours; with `all_or_nothing` the first refusal is
+    raised and nothing is written. Records should carry ids, so that a batch that is sent again changes nothing.
+    """
+    answer = (gateway or get_gateway()).rpc("ingest", {"batch": batch, "all_or_nothing": all_or_nothing})
+    try:
+        refused = tuple(Refusal(**refusal) for refusal in answer["refused"])
+        return BatchResult(received=int(answer["received"]), refused=refused)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadResponse("write a batch: the answer does not say what became of it") from error
+
+
+def write_many(kind: str, records: Iterable[Mapping[str, Any]], *, gateway: Gateway) -> BatchResult:
+    """Write any number of records of one kind, some hundred at a time; refusals keep the number of their record."""
+    received = 0
+    refused: list[Refusal] = []
+    remaining = iter(records)
+    while part := list(islice(remaining, _RECORDS_PER_CALL)):
+        result = write_batch({kind: part}, gateway=gateway)
+        refused += [Refusal(r.kind, r.index + received, r.id, r.code, r.field, r.message) for r in result.refused]
+        received += len(part)
+    return BatchResult(received=received, refused=tuple(refused))

@@ -1,0 +1,168 @@
+"""Checkpoints of a run, and how each did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import EvaluationResult, ModelCheckpoint
+from openmanus_rl.records.ids import Id, as_id, checkpoint_id, evaluation_result_id
+
+__all__ = ["EvaluationResultManager", "ModelCheckpointManager"]
+
+
+class EvaluationResultManager(Manager):
+    """Records and reads how checkpoints did, by environment and task."""
+
+    table = "evaluation_results"
+    noun = "evaluation result"
+    model = EvaluationResult
+
+    @classmethod
+    def log_result(
+        cls,
+        checkpoint: Id,
+        environment: str,
+        *,
+        success_rate: float | None = None,
+        mean_reward: float | None = None,
+        mean_turns: float | None = None,
+        episode_count: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        evaluation_id: Id | None = None,
+        task_id: Id | None = None,
+        result_path: str | None = None,
+    ) -> Row:
+        """Record a checkpoint's result and return it; the same environment, evaluation and task again replaces it."""
+        of_checkpoint = as_id(checkpoint, field="checkpoint_id")
+        evaluation = None if evaluation_id is None else as_id(evaluation_id, field="evaluation_id")
+        task = None if task_id is None else as_id(task_id, field="task_id")
+        return cls._create(
+            evaluation_result_id(of_checkpoint, environment, evaluation, task),
+            checkpoint_id=of_checkpoint,
+            environment=environment,
+            evaluation_id=evaluation,
+            task_id=task,
+            success_rate=success_rate,
+            mean_reward=mean_reward,
+            mean_turns=mean_turns,
+            episode_count=episode_count,
+            metrics=metrics,
+            result_path=result_path,
+        )
+
+    @classmethod
+    def get_result(cls, result: Id) -> Row:
+        """Return a result; an unknown id is a `NotFoundError`."""
+        return cls._get(result, field="evaluation_result_id")
+
+    @classmethod
+    def list_results(
+        cls,
+        *,
+        checkpoint: Id | None = None,
+        training_run_id: Id | None = None,
+        evaluation_id: Id | None = None,
+        task_id: Id | None = None,
+        environment: OneOrMany | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "-created_at",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of results, newest first."""
+        conditions = matching(
+            checkpoint_id=checkpoint,
+            training_run_id=training_run_id,
+            evaluation_id=evaluation_id,
+            task_id=task_id,
+            environment=environment,
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+
+
+class ModelCheckpointManager(Manager):
+    """Records and finds checkpoints; a checkpoint is known by its run and number."""
+
+    table = "model_checkpoints"
+    noun = "checkpoint"
+    model = ModelCheckpoint
+
+    @classmethod
+    def save_checkpoint(
+        cls,
+        training_run_id: Id,
+        checkpoint_number: int,
+        storage_path: str | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        *,
+        step: int | None = None,
+        size_bytes: int | None = None,
+        checksum: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Row:
+        """Record a checkpoint and return it; the same number again changes what is given.
+
+        `storage_path` is what `StorageManager.upload_checkpoint` returned.
+        """
+        run = as_id(training_run_id, field="training_run_id")
+        return cls._create(
+            checkpoint_id(run, checkpoint_number),
+            training_run_id=run,
+            checkpoint_number=checkpoint_number,
+            storage_path=storage_path,
+            metrics=metrics,
+            step=step,
+            size_bytes=size_bytes,
+            checksum=checksum,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def log_evaluation(cls, checkpoint: Id, environment: str, **figures: Any) -> Row:
+        """Record how a checkpoint did and return it; the figures are those of `EvaluationResultManager.log_result`."""
+        return cls._sibling(EvaluationResultManager).log_result(checkpoint, environment, **figures)
+
+    @classmethod
+    def get_checkpoint(cls, checkpoint: Id) -> Row:
+        """Return a checkpoint; an unknown id is a `NotFoundError`."""
+        return cls._get(checkpoint, field="checkpoint_id")
+
+    @classmethod
+    def get_by_number(cls, training_run_id: Id, checkpoint_number: int) -> Row:
+        """Return a run's checkpoint by its number; an unknown one is a `NotFoundError`."""
+        run = as_id(training_run_id, field="training_run_id")
+        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("checkpoint_number", checkpoint_number))
+        if found is None:
+            raise cls._unknown(f"{checkpoint_number} of run {run}", field="checkpoint_number")
+        return found
+
+    @classmethod
+    def get_latest(cls, training_run_id: Id) -> Row | None:
+        """Return a run's checkpoint of the highest number, or None; it is what a resumed run starts from."""
+        run = as_id(training_run_id, field="training_run_id")
+        page = cls.list_checkpoints(training_run_id=run, order_by="-checkpoint_number", limit=1)
+        return page[0] if page.rows else None
+
+    @classmethod
+    def list_checkpoints(
+        cls,
+        *,
+        training_run_id: Id | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = ("training_run_id", "checkpoint_number"),
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of checkpoints, by run and number."""
+        conditions = [*matching(training_run_id=training_run_id), *filters]
+        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+
+    @classmethod
+    def delete_checkpoint(cls, checkpoint: Id) -> None:
+        """Delete a checkpoint's record with its results, but not its file."""
+        cls._delete(checkpoint, field="checkpoint_id")

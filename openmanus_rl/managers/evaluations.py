@@ -1,0 +1,122 @@
+"""Evaluations of a model, and baselines to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import Evaluation
+from openmanus_rl.records.ids import Id
+from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus
+
+__all__ = ["EvaluationManager"]
+
+
+class EvaluationManager(Manager):
+    """Starts, ends and finds evaluations; figures that are not given are computed from the rollouts."""
+
+    table = "evaluations"
+    noun = "evaluation"
+    model = Evaluation
+
+    @classmethod
+    def create_evaluation(
+        cls,
+        training_run_id: Id | None = None,
+        *,
+        kind: EvaluationKind = "eval",
+        name: str | None = None,
+        step: int | None = None,
+        model: str | None = None,
+        environment: str | None = None,
+        checkpoint_id: Id | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        status: EvaluationStatus = "running",
+        evaluation_id: Id | None = None,
+    ) -> Row:
+        """Start an evaluation, of a run or on its own, and return it."""
+        return cls._create(
+            evaluation_id,
+            status=status,
+            training_run_id=training_run_id,
+            kind=kind,
+            name=name,
+            step=step,
+            model=model,
+            environment=environment,
+            checkpoint_id=checkpoint_id,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def create_baseline(cls, training_run_id: Id | None = None, **fields: Any) -> Row:
+        """Start a baseline and return it; its further fields are those of `create_evaluation`."""
+        return cls.create_evaluation(training_run_id, kind="baseline", **fields)
+
+    @classmethod
+    def update_progress(cls, evaluation: Id, progress: float) -> Row:
+        """Say how much of an evaluation is done, from 0 to 1, and return it."""
+        return cls._change(evaluation, field="evaluation_id", progress=progress)
+
+    @classmethod
+    def update_status(cls, evaluation: Id, status: EvaluationStatus, *, message: str | None = None) -> Row:
+        """Move an evaluation to another status and return it."""
+        return cls._change(evaluation, field="evaluation_id", status=status, message=message)
+
+    @classmethod
+    def complete_evaluation(
+        cls,
+        evaluation: Id,
+        *,
+        success_rate: float | None = None,
+        mean_reward: float | None = None,
+        mean_turns: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        message: str | None = None,
+    ) -> Row:
+        """End an evaluation and return it with its figures."""
+        return cls._change(
+            evaluation,
+            field="evaluation_id",
+            status="completed",
+            message=message,
+            progress=1.0,
+            success_rate=success_rate,
+            mean_reward=mean_reward,
+            mean_turns=mean_turns,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def get_evaluation(cls, evaluation: Id) -> Row:
+        """Return an evaluation; an unknown id is a `NotFoundError`."""
+        return cls._get(evaluation, field="evaluation_id")
+
+    @classmethod
+    def list_evaluations(
+        cls,
+        *,
+        training_run_id: Id | None = None,
+        kind: OneOrMany | None = None,
+        status: OneOrMany | None = None,
+        model: OneOrMany | None = None,
+        environment: OneOrMany | None = None,
+        checkpoint_id: Id | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "-created_at",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of evaluations and baselines, newest first."""
+        conditions = matching(
+            training_run_id=training_run_id,
+            kind=kind,
+            status=status,
+            model=model,
+            environment=environment,
+            checkpoint_id=checkpoint_id,
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)

@@ -1,0 +1,127 @@
+"""Metric series of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.gateway import Filter, Row
+from openmanus_rl.managers.base import Manager
+from openmanus_rl.managers.batches import write_batch
+from openmanus_rl.records.ids import Id, as_id, new_id
+from openmanus_rl.records.rows import PublicMetricChunks
+
+__all__ = ["MetricManager", "MetricPoint"]
+
+
+@dataclass(frozen=True)
+class MetricPoint:
+    """One value of a metric; it may be NaN or infinite, as losses are at times."""
+
+    step: int
+    value: float
+    recorded_at: str | None = None
+
+
+class MetricManager(Manager):
+    """Appends to metric series and reads them, thinned on the server so that no spike is lost."""
+
+    table = "metric_chunks"
+    noun = "metric"
+    model = PublicMetricChunks
+
+    @classmethod
+    def log(
+        cls, training_run_id: Id, values: Mapping[str, float], *, step: int, recorded_at: datetime | None = None
+    ) -> None:
+        """Append one point to each of several metrics, all or none."""
+        cls.append(
+            training_run_id,
+            {name: [(step, value)] for name, value in values.items()},
+            recorded_at=recorded_at,
+        )
+
+    @classmethod
+    def append(
+        cls,
+        training_run_id: Id,
+        series: Mapping[str, Sequence[tuple[int, float]]],
+        *,
+        recorded_at: datetime | None = None,
+    ) -> None:
+        """Append points, as (step, value), to metrics by name, all or none; many points a call cost little more."""
+        run = as_id(training_run_id, field="training_run_id")
+        when = (recorded_at or datetime.now(UTC)).isoformat()
+        chunks = [_chunk(run, name, points, when) for name, points in series.items() if len(points) > 0]
+        if chunks:
+            write_batch({cls.table: chunks}, all_or_nothing=True, gateway=cls._gateway())
+
+    @classmethod
+    def get_series(
+        cls,
+        training_run_id: Id,
+        names: Sequence[str] | None = None,
+        *,
+        max_points: int = 1000,
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> dict[str, list[MetricPoint]]:
+        """Return series by name, each of at most `max_points`, among them the lowest and highest of every stretch."""
+        params = {
+            "training_run_id": as_id(training_run_id, field="training_run_id"),
+            "names": None if names is None else list(names),
+            "max_points": max_points,
+            "from_step": from_step,
+            "to_step": to_step,
+        }
+        series: dict[str, list[MetricPoint]] = {}
+        for row in cls._gateway().rpc_rows("metric_series", params):
+            point = MetricPoint(int(row["step"]), _number(row["value"]), row["recorded_at"])
+            series.setdefault(row["name"], []).append(point)
+        return series
+
+    @classmethod
+    def list_names(cls, training_run_id: Id) -> list[str]:
+        """Return the names of a run's metrics, in alphabetical order."""
+        run = as_id(training_run_id, field="training_run_id")
+        chunks = cls._gateway().select_all(
+            cls.table, columns="name", filters=[Filter.eq("training_run_id", run)], page_rows=1000
+        )
+        return sorted({str(chunk["name"]) for chunk in chunks})
+
+
+def _chunk(run: str, name: str, points: Iterable[tuple[int, float]], when: str) -> Row:
+    steps, values = [], []
+    for step, value in points:
+        steps.append(step)
+        values.append(_encoded(name, value))
+    return {
+        "id": new_id(),
+        "training_run_id": run,
+        "name": name,
+        "steps": steps,
+        "values": values,
+        "times": [when] * len(steps),
+    }
+
+
+def _encoded(name: str, value: Any) -> float | str:
+    """Return a value as JSON can hold it: what is not finite goes by its name."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"metric {name}: {value!r} is not a number", field=name) from error
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
+
+
+def _number(value: Any) -> float:
+    # A value that JSON can't hold comes as its name, or from some servers as null.
+    return math.nan if value is None else float(value)

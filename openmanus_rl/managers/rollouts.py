@@ -1,0 +1,216 @@
+"""Rollouts, and the short ways to log what happens in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.rewards import RewardManager
+from openmanus_rl.managers.tool_calls import ToolCallManager
+from openmanus_rl.managers.turns import TurnManager
+from openmanus_rl.records import Rollout
+from openmanus_rl.records.ids import Id, as_id
+from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
+
+__all__ = ["RolloutManager"]
+
+
+class RolloutManager(Manager):
+    """Creates, logs, ends and finds rollouts."""
+
+    table = "rollouts"
+    noun = "rollout"
+    model = Rollout
+
+    @classmethod
+    def create_rollout(
+        cls,
+        training_run_id: Id | None = None,
+        episode_number: int | None = None,
+        environment: str | None = None,
+        task_description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        group_id: Id | None = None,
+        task_id: Id | None = None,
+        source: RolloutSource | None = None,
+        model: str | None = None,
+        policy_version: int | None = None,
+        seed: int | None = None,
+        status: RolloutStatus = "running",
+        rollout_id: Id | None = None,
+    ) -> Row:
+        """Create a rollout and return it; what its group or run already says (task, environment) may be left out."""
+        return cls._create(
+            rollout_id,
+            status=status,
+            training_run_id=_id_or_none(training_run_id, "training_run_id"),
+            group_id=_id_or_none(group_id, "group_id"),
+            task_id=_id_or_none(task_id, "task_id"),
+            episode_number=episode_number,
+            environment=environment,
+            task_description=task_description,
+            metadata=metadata,
+            source=source,
+            model=model,
+            policy_version=policy_version,
+            seed=seed,
+        )
+
+    @classmethod
+    def log_agent_state(
+        cls,
+        rollout_id: Id,
+        step_number: int,
+        observation: str | None = None,
+        action: str | None = None,
+        thought: str | None = None,
+        memory_summary: str | None = None,
+        **further: Any,
+    ) -> str:
+        """Record a turn and return its id; further arguments are those of `TurnManager.log_turn`."""
+        turn = cls._sibling(TurnManager).log_turn(
+            rollout_id,
+            step_number,
+            observation=observation,
+            action=action,
+            thought=thought,
+            memory_summary=memory_summary,
+            **further,
+        )
+        return str(turn["id"])
+
+    @classmethod
+    def log_tool_call(
+        cls,
+        agent_state_id: Id,
+        tool_name: str,
+        tool_input: Any = None,
+        tool_output: Any = None,
+        success: bool | None = None,
+        execution_time_ms: float | None = None,
+        error_message: str | None = None,
+        *,
+        position: int | None = None,
+    ) -> Row:
+        """Record a tool call of a turn and return it."""
+        return cls._sibling(ToolCallManager).log_tool_call(
+            agent_state_id,
+            tool_name,
+            tool_input=tool_input,
+            tool_output=tool_output,
+            success=success,
+            execution_time_ms=execution_time_ms,
+            error_message=error_message,
+            position=position,
+        )
+
+    @classmethod
+    def log_reward(
+        cls,
+        rollout_id: Id,
+        step_number: int | None,
+        reward: float,
+        reward_type: str = "step",
+        details: Mapping[str, Any] | None = None,
+    ) -> Row:
+        """Record a reward of a step, or of the whole rollout where the step is None, and return it."""
+        return cls._sibling(RewardManager).log_reward(
+            rollout_id, reward, step_number=step_number, reward_type=reward_type, details=details
+        )
+
+    @classmethod
+    def complete_rollout(
+        cls,
+        rollout_id: Id,
+        status: RolloutStatus,
+        total_reward: float | None = None,
+        step_count: int | None = None,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        message: str | None = None,
+        video_path: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Row:
+        """End a rollout with its outcome and return it."""
+        return cls._change(
+            rollout_id,
+            field="rollout_id",
+            status=status,
+            message=message,
+            total_reward=total_reward,
+            step_count=step_count,
+            result=result,
+            error=error,
+            video_path=video_path,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def update_status(cls, rollout_id: Id, status: RolloutStatus, *, message: str | None = None) -> Row:
+        """Move a rollout to another status and return it."""
+        return cls._change(rollout_id, field="rollout_id", status=status, message=message)
+
+    @classmethod
+    def get_rollout(cls, rollout_id: Id) -> Row:
+        """Return a rollout; an unknown id is a `NotFoundError`."""
+        return cls._get(rollout_id, field="rollout_id")
+
+    @classmethod
+    def get_trajectory(cls, rollout_id: Id) -> Row:
+        """Return a rollout with its `turns` in order, each with its `tool_calls`, and its `rewards`."""
+        rollout = cls.get_rollout(rollout_id)
+        of_rollout = Filter.eq("rollout_id", rollout["id"])
+        turns = list(cls._sibling(TurnManager)._all(of_rollout, order_by="step_number"))
+        rewards = list(cls._sibling(RewardManager)._all(of_rollout, order_by=("step_number", "reward_type")))
+        calls: dict[str, list[Row]] = {turn["id"]: [] for turn in turns}
+        ids = list(calls)
+        # Some hundred ids at a time: they travel in the URL, which has a limit.
+        for start in range(0, len(ids), 100):
+            of_turns = Filter.in_("agent_state_id", ids[start : start + 100])
+            for call in cls._sibling(ToolCallManager)._all(of_turns, order_by="position"):
+                calls[call["agent_state_id"]].append(call)
+        return {
+            **rollout,
+            "turns": [{**turn, "tool_calls": calls[turn["id"]]} for turn in turns],
+            "rewards": rewards,
+        }
+
+    @classmethod
+    def list_rollouts(
+        cls,
+        *,
+        training_run_id: Id | None = None,
+        group_id: Id | None = None,
+        task_id: Id | None = None,
+        environment: OneOrMany | None = None,
+        status: OneOrMany | None = None,
+        source: OneOrMany | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "-created_at",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of rollouts, newest first."""
+        conditions = matching(
+            training_run_id=_id_or_none(training_run_id, "training_run_id"),
+            group_id=_id_or_none(group_id, "group_id"),
+            task_id=_id_or_none(task_id, "task_id"),
+            environment=environment,
+            status=status,
+            source=source,
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+
+    @classmethod
+    def delete_rollout(cls, rollout_id: Id) -> None:
+        """Delete a rollout with its turns and rewards; the run's figures follow."""
+        cls._delete(rollout_id, field="rollout_id")
+
+
+def _id_or_none(value: Id | None, field: str) -> str | None:
+    return None if value is None else as_id(value, field=field)

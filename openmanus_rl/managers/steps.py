@@ -1,0 +1,112 @@
+"""Training steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import TrainingStep
+from openmanus_rl.records.ids import Id, as_id, step_id
+from openmanus_rl.records.statuses import StepPhase, StepStatus
+
+__all__ = ["TrainingStepManager"]
+
+
+class TrainingStepManager(Manager):
+    """Starts, measures and ends the steps of a run; a step is known by its run and number."""
+
+    table = "training_steps"
+    noun = "training step"
+    model = TrainingStep
+
+    @classmethod
+    def start_step(
+        cls,
+        training_run_id: Id,
+        step: int,
+        *,
+        phase: StepPhase | None = None,
+        status: StepStatus = "running",
+    ) -> Row:
+        """Start a run's step and return it; a step that is there already stays as it is."""
+        run = as_id(training_run_id, field="training_run_id")
+        return cls._create(step_id(run, step), status=status, training_run_id=run, step=step, phase=phase)
+
+    @classmethod
+    def update_step(
+        cls,
+        training_run_id: Id,
+        step: int,
+        *,
+        phase: StepPhase | None = None,
+        rollout_progress: float | None = None,
+        training_progress: float | None = None,
+        loss: float | None = None,
+        kl: float | None = None,
+        grad_norm: float | None = None,
+        reward_mean: float | None = None,
+        reward_std: float | None = None,
+        tokens: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        status: StepStatus | None = None,
+        message: str | None = None,
+    ) -> Row:
+        """Change what is given of a step that was started, and return it; `metrics` are merged."""
+        return cls._change(
+            step_id(as_id(training_run_id, field="training_run_id"), step),
+            field="step",
+            status=status,
+            message=message,
+            phase=phase,
+            rollout_progress=rollout_progress,
+            training_progress=training_progress,
+            loss=loss,
+            kl=kl,
+            grad_norm=grad_norm,
+            reward_mean=reward_mean,
+            reward_std=reward_std,
+            tokens=tokens,
+            metrics=metrics,
+        )
+
+    @classmethod
+    def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> Row:
+        """End a step with its last figures, which are those of `update_step`, and return it."""
+        return cls.update_step(training_run_id, step, **{"status": "completed", **figures})
+
+    @classmethod
+    def get_step(cls, training_run_id: Id, step: int) -> Row:
+        """Return a run's step; an unknown one is a `NotFoundError`."""
+        run = as_id(training_run_id, field="training_run_id")
+        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("step", step))
+        if found is None:
+            raise cls._unknown(f"{step} of run {run}", field="step")
+        return found
+
+    @classmethod
+    def list_steps(
+        cls,
+        training_run_id: Id,
+        *,
+        status: OneOrMany | None = None,
+        from_step: int | None = None,
+        to_step: int | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "step",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of a run's steps, in their order."""
+        conditions = [
+            Filter.eq("training_run_id", as_id(training_run_id, field="training_run_id")),
+            *matching(status=status),
+            *filters,
+        ]
+        if from_step is not None:
+            conditions.append(Filter.gte("step", from_step))
+        if to_step is not None:
+            conditions.append(Filter.lte("step", to_step))
+        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)

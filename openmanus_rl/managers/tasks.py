@@ -1,0 +1,183 @@
+"""Tasks, and the validators that check their outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, known, matching
+from openmanus_rl.managers.batches import BatchResult, write_many
+from openmanus_rl.records import Task, Validator
+from openmanus_rl.records.ids import Id, as_id, new_id, task_id, validator_id
+
+__all__ = ["TaskManager", "ValidatorManager"]
+
+
+class TaskManager(Manager):
+    """Imports, saves and finds what agents are asked."""
+
+    table = "tasks"
+    noun = "task"
+    model = Task
+
+    @classmethod
+    def save_task(
+        cls,
+        description: str,
+        *,
+        environment: str | None = None,
+        external_id: str | None = None,
+        name: str | None = None,
+        expected_answer: str | None = None,
+        split: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Row:
+        """Create a task, or change the one of the same environment and `external_id`, and return it."""
+        made_id = None if external_id is None else task_id(environment, external_id)
+        return cls._create(
+            made_id,
+            description=description,
+            environment=environment,
+            external_id=external_id,
+            name=name,
+            expected_answer=expected_answer,
+            split=split,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def import_tasks(cls, tasks: Iterable[Mapping[str, Any]], *, environment: str | None = None) -> BatchResult:
+        """Import tasks with their validators; by `external_id` what is there already is changed.
+
+        A task may hold `validators`, a list of {kind, spec, external_id}. What can't be taken is refused, with its
+        reason, and the rest is written.
+        """
+        task_records: list[Row] = []
+        validator_records: list[Row] = []
+        for number, task in enumerate(tasks):
+            task_record, validators = _records_of(number, task, environment)
+            task_records.append(task_record)
+            validator_records += validators
+        gateway = cls._gateway()
+        of_tasks = write_many(cls.table, task_records, gateway=gateway)
+        of_validators = write_many(ValidatorManager.table, validator_records, gateway=gateway)
+        return BatchResult(
+            received=of_tasks.received + of_validators.received, refused=of_tasks.refused + of_validators.refused
+        )
+
+    @classmethod
+    def get_task(cls, task: Id) -> Row:
+        """Return a task; an unknown id is a `NotFoundError`."""
+        return cls._get(task, field="task_id")
+
+    @classmethod
+    def get_by_external_id(cls, external_id: str, *, environment: str | None = None) -> Row:
+        """Return an imported task; an unknown one is a `NotFoundError`."""
+        task = cls._find(Filter.eq("external_id", external_id), Filter.eq("environment", environment))
+        if task is None:
+            raise cls._unknown(repr(external_id), field="external_id")
+        return task
+
+    @classmethod
+    def list_tasks(
+        cls,
+        *,
+        environment: OneOrMany | None = None,
+        split: OneOrMany | None = None,
+        description_contains: str | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "-created_at",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of tasks, newest first."""
+        conditions = [*matching(environment=environment, split=split), *filters]
+        if description_contains is not None:
+            conditions.append(Filter.contains_text("description", description_contains))
+        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+
+    @classmethod
+    def delete_task(cls, task: Id) -> None:
+        """Delete a task with its validators; its rollouts stay."""
+        cls._delete(task, field="task_id")
+
+
+class ValidatorManager(Manager):
+    """Says how a task's outcome is checked."""
+
+    table = "validators"
+    noun = "validator"
+    model = Validator
+
+    @classmethod
+    def save_validator(
+        cls, task: Id, *, kind: str, spec: Mapping[str, Any] | None = None, external_id: str = "default"
+    ) -> Row:
+        """Create a task's validator, or change the one of the same `external_id`, and return it."""
+        parent = as_id(task, field="task_id")
+        return cls._create(
+            validator_id(parent, external_id), task_id=parent, kind=kind, spec=spec, external_id=external_id
+        )
+
+    @classmethod
+    def get_validator(cls, validator: Id) -> Row:
+        """Return a validator; an unknown id is a `NotFoundError`."""
+        return cls._get(validator, field="validator_id")
+
+    @classmethod
+    def list_validators(
+        cls,
+        *,
+        task: Id | None = None,
+        kind: OneOrMany | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "external_id",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of validators, of one task or of all."""
+        of_task = None if task is None else as_id(task, field="task_id")
+        return cls._page(
+            [*matching(task_id=of_task, kind=kind), *filters],
+            order_by=order_by,
+            limit=limit,
+            offset=offset,
+            count=count,
+        )
+
+    @classmethod
+    def delete_validator(cls, validator: Id) -> None:
+        """Delete a validator; what it said of rollouts stays."""
+        cls._delete(validator, field="validator_id")
+
+
+def _records_of(number: int, task: Mapping[str, Any], environment: str | None) -> tuple[Row, list[Row]]:
+    """Split a task to import into its own record and those of its validators."""
+    if not isinstance(task, Mapping):
+        raise InvalidInput(f"task {number}: an object is expected, not {type(task).__name__}", field=f"tasks[{number}]")
+    record = known(**{"environment": environment, **{key: task[key] for key in task if key != "validators"}})
+    external_id = record.get("external_id")
+    if external_id is not None:
+        record["external_id"] = str(external_id)
+        record["id"] = task_id(record.get("environment"), str(external_id))
+    record.setdefault("id", new_id())
+    validators = task.get("validators") or []
+    if not isinstance(validators, Sequence) or not all(isinstance(item, Mapping) for item in validators):
+        raise InvalidInput(f"task {number}: validators must be a list of objects", field=f"tasks[{number}].validators")
+    return record, list(_validator_records(record["id"], validators))
+
+
+def _validator_records(of_task: str, validators: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    for position, validator in enumerate(validators):
+        # Without a name of its own a validator goes by its place; the first is the default one.
+        external_id = str(validator.get("external_id") or ("default" if position == 0 else position))
+        yield {
+            **known(**validator),
+            "id": validator_id(of_task, external_id),
+            "task_id": of_task,
+            "external_id": external_id,
+        }

@@ -1,0 +1,82 @@
+"""Tool calls of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import ToolCall
+from openmanus_rl.records.ids import Id, as_id, new_id
+
+__all__ = ["ToolCallManager"]
+
+
+class ToolCallManager(Manager):
+    """Records and reads the tools that were called in a turn."""
+
+    table = "tool_calls"
+    noun = "tool call"
+    model = ToolCall
+
+    @classmethod
+    def log_tool_call(
+        cls,
+        agent_state_id: Id,
+        tool_name: str,
+        *,
+        tool_input: Any = None,
+        tool_output: Any = None,
+        success: bool | None = None,
+        execution_time_ms: float | None = None,
+        error_message: str | None = None,
+        position: int | None = None,
+        tool_call_id: Id | None = None,
+    ) -> Row:
+        """Record a call and return it; without a position it comes after the turn's other calls."""
+        turn = as_id(agent_state_id, field="agent_state_id")
+        # Made once: a write that is repeated under another position must still be the same call.
+        call_id = new_id() if tool_call_id is None else as_id(tool_call_id, field="tool_call_id")
+
+        def write(free_position: int) -> Row:
+            return cls._create(
+                call_id,
+                agent_state_id=turn,
+                position=free_position,
+                tool_name=tool_name,
+                tool_input=tool_input,
+                tool_output=tool_output,
+                success=success,
+                execution_time_ms=execution_time_ms,
+                error_message=error_message,
+            )
+
+        if position is not None:
+            return write(position)
+        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+
+    @classmethod
+    def get_tool_call(cls, tool_call: Id) -> Row:
+        """Return a call; an unknown id is a `NotFoundError`."""
+        return cls._get(tool_call, field="tool_call_id")
+
+    @classmethod
+    def list_tool_calls(
+        cls,
+        *,
+        agent_state_id: Id | Sequence[Id] | None = None,
+        training_run_id: Id | None = None,
+        tool_name: OneOrMany | None = None,
+        success: bool | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = ("agent_state_id", "position"),
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of calls, turn by turn."""
+        conditions = matching(
+            agent_state_id=agent_state_id, training_run_id=training_run_id, tool_name=tool_name, success=success
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)

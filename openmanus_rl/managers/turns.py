@@ -1,0 +1,102 @@
+"""Turns of a rollout (agent states)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, known
+from openmanus_rl.records import AgentState
+from openmanus_rl.records.ids import Id, as_id
+
+__all__ = ["TurnManager"]
+
+Records = Sequence[Mapping[str, Any]]
+
+
+class TurnManager(Manager):
+    """Records and reads turns, with what was called, observed, generated and rewarded in them."""
+
+    table = "agent_states"
+    noun = "turn"
+    model = AgentState
+
+    @classmethod
+    def log_turn(
+        cls,
+        rollout_id: Id,
+        step_number: int,
+        *,
+        observation: str | None = None,
+        action: str | None = None,
+        thought: str | None = None,
+        memory_summary: str | None = None,
+        messages: Any = None,
+        model_response: Any = None,
+        info: Any = None,
+        duration_ms: float | None = None,
+        model_duration_ms: float | None = None,
+        environment_duration_ms: float | None = None,
+        tool_calls: Records | None = None,
+        observations: Records | None = None,
+        generations: Records | None = None,
+        rewards: Records | None = None,
+        turn_id: Id | None = None,
+    ) -> Row:
+        """Record a turn and all that belongs to it, all or nothing, and return it; a step number is taken once."""
+        return cls._create(
+            turn_id,
+            rollout_id=as_id(rollout_id, field="rollout_id"),
+            step_number=step_number,
+            observation=observation,
+            action=action,
+            thought=thought,
+            memory_summary=memory_summary,
+            messages=messages,
+            model_response=model_response,
+            info=info,
+            duration_ms=duration_ms,
+            model_duration_ms=model_duration_ms,
+            environment_duration_ms=environment_duration_ms,
+            **_nested(tool_calls=tool_calls, observations=observations, generations=generations, rewards=rewards),
+        )
+
+    @classmethod
+    def get_turn(cls, turn: Id) -> Row:
+        """Return a turn; an unknown id is a `NotFoundError`."""
+        return cls._get(turn, field="agent_state_id")
+
+    @classmethod
+    def get_by_step_number(cls, rollout_id: Id, step_number: int) -> Row:
+        """Return a rollout's turn by its number; an unknown one is a `NotFoundError`."""
+        rollout = as_id(rollout_id, field="rollout_id")
+        turn = cls._find(Filter.eq("rollout_id", rollout), Filter.eq("step_number", step_number))
+        if turn is None:
+            raise cls._unknown(f"{step_number} of rollout {rollout}", field="step_number")
+        return turn
+
+    @classmethod
+    def list_turns(
+        cls,
+        rollout_id: Id,
+        *,
+        from_step_number: int | None = None,
+        to_step_number: int | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "step_number",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of a rollout's turns, in their order."""
+        conditions = [Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id")), *filters]
+        if from_step_number is not None:
+            conditions.append(Filter.gte("step_number", from_step_number))
+        if to_step_number is not None:
+            conditions.append(Filter.lte("step_number", to_step_number))
+        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+
+
+def _nested(**records: Records | None) -> Row:
+    return {kind: [known(**record) for record in found] for kind, found in records.items() if found}

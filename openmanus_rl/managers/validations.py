@@ -1,0 +1,77 @@
+"""Validations: what a validator said of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import Validation
+from openmanus_rl.records.ids import Id, as_id, validation_id
+from openmanus_rl.records.statuses import Verdict
+
+__all__ = ["ValidationManager"]
+
+
+class ValidationManager(Manager):
+    """Records and reads verdicts; validating again replaces the earlier verdict of the same validator."""
+
+    table = "validations"
+    noun = "validation"
+    model = Validation
+
+    @classmethod
+    def log_validation(
+        cls,
+        rollout_id: Id,
+        verdict: Verdict,
+        *,
+        validator_id: Id | None = None,
+        validator_name: str = "default",
+        score: float | None = None,
+        expected: str | None = None,
+        actual: str | None = None,
+        message: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Row:
+        """Record a verdict on a rollout and return it."""
+        rollout = as_id(rollout_id, field="rollout_id")
+        validator = None if validator_id is None else as_id(validator_id, field="validator_id")
+        return cls._create(
+            validation_id(rollout, validator, validator_name),
+            rollout_id=rollout,
+            verdict=verdict,
+            validator_id=validator,
+            validator_name=validator_name,
+            score=score,
+            expected=expected,
+            actual=actual,
+            message=message,
+            details=details,
+        )
+
+    @classmethod
+    def get_validation(cls, validation: Id) -> Row:
+        """Return a verdict; an unknown id is a `NotFoundError`."""
+        return cls._get(validation, field="validation_id")
+
+    @classmethod
+    def list_validations(
+        cls,
+        *,
+        rollout_id: Id | None = None,
+        training_run_id: Id | None = None,
+        validator_id: Id | None = None,
+        verdict: OneOrMany | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = "-created_at",
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of verdicts, newest first."""
+        conditions = matching(
+            rollout_id=rollout_id, training_run_id=training_run_id, validator_id=validator_id, verdict=verdict
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)

@@ -1,0 +1,50 @@
+"""What is recorded: ids, statuses, and a model of each table's rows, generated from the migrations."""
+
+from openmanus_rl.records.ids import Id, new_id
+from openmanus_rl.records.rows import PublicAgentStates as AgentState
+from openmanus_rl.records.rows import PublicEnvironments as Environment
+from openmanus_rl.records.rows import PublicEvaluationResults as EvaluationResult
+from openmanus_rl.records.rows import PublicEvaluations as Evaluation
+from openmanus_rl.records.rows import PublicGenerations as Generation
+from openmanus_rl.records.rows import PublicJobs as Job
+from openmanus_rl.records.rows import PublicMedia as Media
+from openmanus_rl.records.rows import PublicMembers as Member
+from openmanus_rl.records.rows import PublicModelCheckpoints as ModelCheckpoint
+from openmanus_rl.records.rows import PublicObservations as Observation
+from openmanus_rl.records.rows import PublicRewards as Reward
+from openmanus_rl.records.rows import PublicRolloutGroups as RolloutGroup
+from openmanus_rl.records.rows import PublicRollouts as Rollout
+from openmanus_rl.records.rows import PublicRunOverview as RunOverview
+from openmanus_rl.records.rows import PublicStatusHistory as StatusChange
+from openmanus_rl.records.rows import PublicTasks as Task
+from openmanus_rl.records.rows import PublicToolCalls as ToolCall
+from openmanus_rl.records.rows import PublicTrainingRuns as TrainingRun
+from openmanus_rl.records.rows import PublicTrainingSteps as TrainingStep
+from openmanus_rl.records.rows import PublicValidations as Validation
+from openmanus_rl.records.rows import PublicValidators as Validator
+
+__all__ = [
+    "AgentState",
+    "Environment",
+    "Evaluation",
+    "EvaluationResult",
+    "Generation",
+    "Id",
+    "Job",
+    "Media",
+    "Member",
+    "ModelCheckpoint",
+    "Observation",
+    "Reward",
+    "Rollout",
+    "RolloutGroup",
+    "RunOverview",
+    "StatusChange",
+    "Task",
+    "ToolCall",
+    "TrainingRun",
+    "TrainingStep",
+    "Validation",
+    "Validator",
+    "new_id",
+]

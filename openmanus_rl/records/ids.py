@@ -1,0 +1,100 @@
+"""Ids made by the client, so that a repeated write is the same write.
+
+What has a natural key gets an id that follows from it: many processes then agree without asking each other.
+Everything else gets a UUIDv7, which sorts by the time it was made.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from uuid import UUID, uuid5
+
+from openmanus_rl.errors import InvalidInput
+
+__all__ = [
+    "NAMESPACE",
+    "Id",
+    "as_id",
+    "checkpoint_id",
+    "creation_change_id",
+    "environment_id",
+    "evaluation_result_id",
+    "group_id",
+    "new_id",
+    "step_id",
+    "task_id",
+    "validation_id",
+    "validator_id",
+]
+
+Id = str | UUID
+
+NAMESPACE = UUID("e2a7519d-8088-4d57-8dbf-f9f4cf31e13d")
+
+
+def new_id() -> str:
+    """Return a new UUIDv7: milliseconds, then a fraction of a millisecond, then chance."""
+    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
+    fraction = nanoseconds * 4096 // 1_000_000
+    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)
+    return str(UUID(int=value))
+
+
+def as_id(value: Id, *, field: str) -> str:
+    """Return an id in its usual form; an `InvalidInput` names the field that holds none."""
+    try:
+        return str(value if isinstance(value, UUID) else UUID(value))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInput(
+            f"{field} {value!r} is not an id", field=field, hint="give a UUID, such as the `id` of a row"
+        ) from error
+
+
+def environment_id(name: str) -> str:
+    """Return the id of the environment of this name."""
+    return str(uuid5(NAMESPACE, f"environment:{name}"))
+
+
+def task_id(environment: str | None, external_id: str) -> str:
+    """Return the id of the task that is imported under this external id."""
+    return str(uuid5(NAMESPACE, f"task:{environment or ''}:{external_id}"))
+
+
+def validator_id(of_task: Id, external_id: str) -> str:
+    """Return the id of a task's validator."""
+    return _derived(of_task, f"validator:{external_id}")
+
+
+def step_id(run: Id, step: int) -> str:
+    """Return the id of a run's step."""
+    return _derived(run, f"step:{step}")
+
+
+def group_id(parent: Id, number: int) -> str:
+    """Return the id of a rollout group of a step or an evaluation."""
+    return _derived(parent, f"group:{number}")
+
+
+def checkpoint_id(run: Id, number: int) -> str:
+    """Return the id of a run's checkpoint."""
+    return _derived(run, f"checkpoint:{number}")
+
+
+def evaluation_result_id(checkpoint: Id, environment: str, evaluation: Id | None, task: Id | None) -> str:
+    """Return the id of a checkpoint's result in an environment, of one evaluation and task or of all."""
+    return _derived(checkpoint, f"result:{evaluation or ''}:{task or ''}:{environment}")
+
+
+def validation_id(rollout: Id, validator: Id | None, name: str) -> str:
+    """Return the id of what a validator said of a rollout."""
+    return _derived(rollout, f"validation:{validator or ''}:{name}")
+
+
+def creation_change_id(row: Id) -> str:
+    """Return the id of a row's first status, so that creating it again later does not set it back."""
+    return _derived(row, "created")
+
+
+def _derived(parent: Id, name: str) -> str:
+    return str(uuid5(UUID(as_id(parent, field="id")), name))

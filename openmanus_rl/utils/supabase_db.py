@@ -1,0 +1,42 @@
+"""The integration guide's import path of the managers."""
+
+from openmanus_rl.managers.batches import BatchResult, Refusal, write_batch
+from openmanus_rl.managers.checkpoints import EvaluationResultManager, ModelCheckpointManager
+from openmanus_rl.managers.environments import EnvironmentManager
+from openmanus_rl.managers.evaluations import EvaluationManager
+from openmanus_rl.managers.groups import RolloutGroupManager
+from openmanus_rl.managers.members import MemberManager
+from openmanus_rl.managers.metrics import MetricManager, MetricPoint
+from openmanus_rl.managers.rewards import RewardManager
+from openmanus_rl.managers.rollouts import RolloutManager
+from openmanus_rl.managers.runs import TrainingRunManager
+from openmanus_rl.managers.status_history import StatusHistoryManager
+from openmanus_rl.managers.steps import TrainingStepManager
+from openmanus_rl.managers.tasks import TaskManager, ValidatorManager
+from openmanus_rl.managers.tool_calls import ToolCallManager
+from openmanus_rl.managers.turns import TurnManager
+from openmanus_rl.managers.validations import ValidationManager
+
+__all__ = [
+    "BatchResult",
+    "EnvironmentManager",
+    "EvaluationManager",
+    "EvaluationResultManager",
+    "MemberManager",
+    "MetricManager",
+    "MetricPoint",
+    "ModelCheckpointManager",
+    "Refusal",
+    "RewardManager",
+    "RolloutGroupManager",
+    "RolloutManager",
+    "StatusHistoryManager",
+    "TaskManager",
+    "ToolCallManager",
+    "TrainingRunManager",
+    "TrainingStepManager",
+    "TurnManager",
+    "ValidationManager",
+    "ValidatorManager",
+    "write_batch",
+]

@@ -1,0 +1,729 @@
+// Written by scripts/generate_types from the migrations. Do not edit.
+
+export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[]
+
+export type Database = {
+  
+  "public": {
+          Tables: {
+            "agent_states": {
+                  Row: {
+                    "action": string | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "action"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id": string,"step_number": number,"thought"?: string | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "action"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "agent_states_rollout_id_fkey"
+      columns: ["rollout_id"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"environments": {
+                  Row: {
+                    "created_at": string,"description": string | null,"id": string,"kind": string | null,"name": string,"owner_id": string | null,"source": string | null,"spec": NonNullable<Json>,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name": string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string
+                  }
+                  Update: {
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name"?: string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"evaluation_results": {
+                  Row: {
+                    "checkpoint_id": string,"created_at": string,"environment": string,"episode_count": number | null,"evaluation_id": string | null,"id": string,"mean_reward": number | null,"mean_turns": number | null,"metrics": NonNullable<Json>,"result_path": string | null,"success_rate": number | null,"task_id": string | null,"training_run_id": string | null,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "checkpoint_id": string,"created_at"?: string,"environment": string,"episode_count"?: number | null,"evaluation_id"?: string | null,"id"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metrics"?: NonNullable<Json>,"result_path"?: string | null,"success_rate"?: number | null,"task_id"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Update: {
+                    "checkpoint_id"?: string,"created_at"?: string,"environment"?: string,"episode_count"?: number | null,"evaluation_id"?: string | null,"id"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metrics"?: NonNullable<Json>,"result_path"?: string | null,"success_rate"?: number | null,"task_id"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "evaluation_results_checkpoint_id_fkey"
+      columns: ["checkpoint_id"]
+isOneToOne: false
+      referencedRelation: "model_checkpoints"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "evaluation_results_evaluation_id_fkey"
+      columns: ["evaluation_id"]
+isOneToOne: false
+      referencedRelation: "evaluations"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "evaluation_results_task_id_fkey"
+      columns: ["task_id"]
+isOneToOne: false
+      referencedRelation: "tasks"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"evaluations": {
+                  Row: {
+                    "checkpoint_id": string | null,"created_at": string,"environment": string | null,"finished_at": string | null,"id": string,"kind": string,"mean_reward": number | null,"mean_turns": number | null,"metadata": NonNullable<Json>,"model": string | null,"name": string | null,"owner_id": string | null,"progress": number | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"success_rate": number | null,"training_run_id": string | null,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Update: {
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "evaluations_checkpoint_id_fkey"
+      columns: ["checkpoint_id"]
+isOneToOne: false
+      referencedRelation: "model_checkpoints"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "evaluations_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "evaluations_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"generations": {
+                  Row: {
+                    "advantages": (number)[] | null,"agent_state_id": string,"completion_ids": (number)[] | null,"finish_reason": string | null,"id": string,"logprobs": (number)[] | null,"mask": (boolean)[] | null,"model": string | null,"policy_version": number | null,"position": number,"prompt_ids": (number)[] | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "advantages"?: (number)[] | null,"agent_state_id": string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt_ids"?: (number)[] | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "advantages"?: (number)[] | null,"agent_state_id"?: string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt_ids"?: (number)[] | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "generations_agent_state_id_fkey"
+      columns: ["agent_state_id"]
+isOneToOne: false
+      referencedRelation: "agent_states"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"jobs": {
+                  Row: {
+                    "backend": string,"cost_usd": number | null,"created_at": string,"external_id": string | null,"finished_at": string | null,"id": string,"log_path": string | null,"name": string | null,"owner_id": string | null,"resources": NonNullable<Json>,"spec": NonNullable<Json>,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"training_run_id": string | null,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "backend": string,"cost_usd"?: number | null,"created_at"?: string,"external_id"?: string | null,"finished_at"?: string | null,"id"?: string,"log_path"?: string | null,"name"?: string | null,"owner_id"?: string | null,"resources"?: NonNullable<Json>,"spec"?: NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Update: {
+                    "backend"?: string,"cost_usd"?: number | null,"created_at"?: string,"external_id"?: string | null,"finished_at"?: string | null,"id"?: string,"log_path"?: string | null,"name"?: string | null,"owner_id"?: string | null,"resources"?: NonNullable<Json>,"spec"?: NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "jobs_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "jobs_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"media": {
+                  Row: {
+                    "agent_state_id": string | null,"bucket": string,"checksum": string | null,"content_type": string | null,"created_at": string,"duration_ms": number | null,"height": number | null,"id": string,"kind": string,"metadata": NonNullable<Json>,"owner_id": string | null,"path": string,"rollout_id": string | null,"size_bytes": number | null,"training_run_id": string | null,"width": number | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind": string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path": string,"rollout_id"?: string | null,"size_bytes"?: number | null,"training_run_id"?: string | null,"width"?: number | null
+                  }
+                  Update: {
+                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind"?: string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path"?: string,"rollout_id"?: string | null,"size_bytes"?: number | null,"training_run_id"?: string | null,"width"?: number | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "media_agent_state_id_fkey"
+      columns: ["agent_state_id"]
+isOneToOne: false
+      referencedRelation: "agent_states"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "media_rollout_id_fkey"
+      columns: ["rollout_id"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "media_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "media_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"members": {
+                  Row: {
+                    "created_at": string,"display_name": string | null,"role": string,"updated_at": string,"user_id": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"display_name"?: string | null,"role": string,"updated_at"?: string,"user_id": string
+                  }
+                  Update: {
+                    "created_at"?: string,"display_name"?: string | null,"role"?: string,"updated_at"?: string,"user_id"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"metric_chunks": {
+                  Row: {
+                    "first_step": number,"id": string,"last_step": number,"name": string,"steps": (number)[],"times": (string)[],"training_run_id": string,"updated_at": string,"values": (number)[]
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "first_step": number,"id"?: string,"last_step": number,"name": string,"steps": (number)[],"times": (string)[],"training_run_id": string,"updated_at"?: string,"values": (number)[]
+                  }
+                  Update: {
+                    "first_step"?: number,"id"?: string,"last_step"?: number,"name"?: string,"steps"?: (number)[],"times"?: (string)[],"training_run_id"?: string,"updated_at"?: string,"values"?: (number)[]
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"model_checkpoints": {
+                  Row: {
+                    "checkpoint_number": number,"checksum": string | null,"created_at": string,"id": string,"metadata": NonNullable<Json>,"metrics": NonNullable<Json>,"size_bytes": number | null,"step": number | null,"storage_path": string | null,"training_run_id": string,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "checkpoint_number": number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"training_run_id": string,"updated_at"?: string
+                  }
+                  Update: {
+                    "checkpoint_number"?: number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"training_run_id"?: string,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "model_checkpoints_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "model_checkpoints_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"observations": {
+                  Row: {
+                    "agent_state_id": string,"id": string,"kind": string,"media_path": string | null,"position": number,"text": string | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "agent_state_id": string,"id"?: string,"kind": string,"media_path"?: string | null,"position"?: number,"text"?: string | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "agent_state_id"?: string,"id"?: string,"kind"?: string,"media_path"?: string | null,"position"?: number,"text"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "observations_agent_state_id_fkey"
+      columns: ["agent_state_id"]
+isOneToOne: false
+      referencedRelation: "agent_states"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"rewards": {
+                  Row: {
+                    "created_at": string,"details": Json | null,"id": string,"reward": number,"reward_type": string,"rollout_id": string,"step_number": number | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"details"?: Json | null,"id"?: string,"reward": number,"reward_type"?: string,"rollout_id": string,"step_number"?: number | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "created_at"?: string,"details"?: Json | null,"id"?: string,"reward"?: number,"reward_type"?: string,"rollout_id"?: string,"step_number"?: number | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "rewards_rollout_id_fkey"
+      columns: ["rollout_id"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"rollout_groups": {
+                  Row: {
+                    "completed_count": number,"created_at": string,"evaluation_id": string | null,"id": string,"metadata": NonNullable<Json>,"number": number,"reward_count": number,"reward_mean": number | null,"reward_squares": number,"reward_std": number | null,"reward_sum": number,"rollout_count": number,"success_count": number,"task_description": string | null,"task_id": string | null,"training_run_id": string | null,"training_step_id": string | null,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "completed_count"?: number,"created_at"?: string,"evaluation_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"number": number,"reward_count"?: number,"reward_mean"?: never,"reward_squares"?: number,"reward_std"?: never,"reward_sum"?: number,"rollout_count"?: number,"success_count"?: number,"task_description"?: string | null,"task_id"?: string | null,"training_run_id"?: string | null,"training_step_id"?: string | null,"updated_at"?: string
+                  }
+                  Update: {
+                    "completed_count"?: number,"created_at"?: string,"evaluation_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"number"?: number,"reward_count"?: number,"reward_mean"?: never,"reward_squares"?: number,"reward_std"?: never,"reward_sum"?: number,"rollout_count"?: number,"success_count"?: number,"task_description"?: string | null,"task_id"?: string | null,"training_run_id"?: string | null,"training_step_id"?: string | null,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "rollout_groups_evaluation_id_fkey"
+      columns: ["evaluation_id"]
+isOneToOne: false
+      referencedRelation: "evaluations"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_groups_task_id_fkey"
+      columns: ["task_id"]
+isOneToOne: false
+      referencedRelation: "tasks"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_groups_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_groups_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_groups_training_step_id_fkey"
+      columns: ["training_step_id"]
+isOneToOne: false
+      referencedRelation: "training_steps"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"rollout_stats": {
+                  Row: {
+                    "completed_count": number,"environment": string,"id": number,"reward_count": number,"reward_sum": number,"rollout_count": number,"shard": number,"step_count": number,"step_sum": number,"success_count": number,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "completed_count"?: number,"environment": string,"id"?: never,"reward_count"?: number,"reward_sum"?: number,"rollout_count"?: number,"shard": number,"step_count"?: number,"step_sum"?: number,"success_count"?: number,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "completed_count"?: number,"environment"?: string,"id"?: never,"reward_count"?: number,"reward_sum"?: number,"rollout_count"?: number,"shard"?: number,"step_count"?: number,"step_sum"?: number,"success_count"?: number,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "rollout_stats_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_stats_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"rollouts": {
+                  Row: {
+                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "attempt"?: number,"created_at"?: string,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                  }
+                  Update: {
+                    "attempt"?: number,"created_at"?: string,"environment"?: string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "rollouts_group_id_fkey"
+      columns: ["group_id"]
+isOneToOne: false
+      referencedRelation: "rollout_groups"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollouts_task_id_fkey"
+      columns: ["task_id"]
+isOneToOne: false
+      referencedRelation: "tasks"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollouts_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollouts_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"status_history": {
+                  Row: {
+                    "changed_at": string,"changed_by": string | null,"entity": string,"entity_id": string,"id": string,"message": string | null,"new_status": string,"old_status": string | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "changed_at"?: string,"changed_by"?: string | null,"entity": string,"entity_id": string,"id"?: string,"message"?: string | null,"new_status": string,"old_status"?: string | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "changed_at"?: string,"changed_by"?: string | null,"entity"?: string,"entity_id"?: string,"id"?: string,"message"?: string | null,"new_status"?: string,"old_status"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "status_history_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "status_history_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"tasks": {
+                  Row: {
+                    "created_at": string,"description": string,"environment": string | null,"expected_answer": string | null,"external_id": string | null,"id": string,"metadata": NonNullable<Json>,"name": string | null,"owner_id": string | null,"split": string | null,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"description": string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"split"?: string | null,"updated_at"?: string
+                  }
+                  Update: {
+                    "created_at"?: string,"description"?: string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"split"?: string | null,"updated_at"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"tool_calls": {
+                  Row: {
+                    "agent_state_id": string,"created_at": string,"error_message": string | null,"execution_time_ms": number | null,"id": string,"position": number,"success": boolean | null,"tool_input": Json | null,"tool_name": string,"tool_output": string | null,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "agent_state_id": string,"created_at"?: string,"error_message"?: string | null,"execution_time_ms"?: number | null,"id"?: string,"position"?: number,"success"?: boolean | null,"tool_input"?: Json | null,"tool_name": string,"tool_output"?: string | null,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "agent_state_id"?: string,"created_at"?: string,"error_message"?: string | null,"execution_time_ms"?: number | null,"id"?: string,"position"?: number,"success"?: boolean | null,"tool_input"?: Json | null,"tool_name"?: string,"tool_output"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "tool_calls_agent_state_id_fkey"
+      columns: ["agent_state_id"]
+isOneToOne: false
+      referencedRelation: "agent_states"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"training_runs": {
+                  Row: {
+                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"total_steps": number | null,"updated_at": string,"visibility": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                  }
+                  Update: {
+                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"training_steps": {
+                  Row: {
+                    "created_at": string,"finished_at": string | null,"grad_norm": number | null,"id": string,"kl": number | null,"loss": number | null,"metrics": NonNullable<Json>,"phase": string | null,"reward_mean": number | null,"reward_std": number | null,"rollout_progress": number | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number,"tokens": number | null,"training_progress": number | null,"training_run_id": string,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step": number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id": string,"updated_at"?: string
+                  }
+                  Update: {
+                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id"?: string,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "training_steps_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "training_steps_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"validations": {
+                  Row: {
+                    "actual": string | null,"created_at": string,"details": Json | null,"expected": string | null,"id": string,"message": string | null,"rollout_id": string,"score": number | null,"training_run_id": string | null,"updated_at": string,"validator_id": string | null,"validator_name": string,"verdict": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id": string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"verdict": string
+                  }
+                  Update: {
+                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id"?: string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"verdict"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "validations_rollout_id_fkey"
+      columns: ["rollout_id"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "validations_validator_id_fkey"
+      columns: ["validator_id"]
+isOneToOne: false
+      referencedRelation: "validators"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"validators": {
+                  Row: {
+                    "created_at": string,"external_id": string,"id": string,"kind": string,"spec": NonNullable<Json>,"task_id": string,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string
+                  }
+                  Update: {
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "validators_task_id_fkey"
+      columns: ["task_id"]
+isOneToOne: false
+      referencedRelation: "tasks"
+      referencedColumns: ["id"]
+    }
+                  ]
+                }
+          }
+          Views: {
+            "metrics": {
+                  Row: {
+                    "chunk_id": string,"name": string,"recorded_at": string | null,"step": number | null,"training_run_id": string,"value": number | null
+                  }
+                  ComputedFields: never
+                  Relationships: [
+                    {
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"run_overview": {
+                  Row: {
+                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"total_steps": number | null,"updated_at": string,"visibility": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                         }
+                        Update: {
+                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                         }
+                        Relationships: [
+                    
+                  ]
+                }
+          }
+          Functions: {
+            "change_status":
+{ Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
+                           },
+"heartbeat":
+{ Args: { "current_step"?: number,"progress"?: number,"run_id": string }; Returns: string
+                           },
+"ingest":
+{ Args: { "all_or_nothing"?: boolean,"batch": Json,"return_rows"?: boolean }; Returns: Json
+                           },
+"metric_series":
+{ Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"to_step"?: number,"training_run_id": string }; Returns: {
+              "name": string,"recorded_at": string,"step": number,"value": number
+            }[]
+                           },
+"run_metrics":
+{ Args: { "environment"?: string,"rollout_limit"?: number,"training_run_id"?: string }; Returns: Json
+                           }
+          }
+          Enums: {
+            [_ in never]: never
+          }
+          CompositeTypes: {
+            [_ in never]: never
+          }
+        }
+}
+
+type DatabaseWithoutInternals = Omit<Database, '__InternalSupabase'>
+
+type DefaultSchema = DatabaseWithoutInternals[Extract<keyof Database, "public">]
+
+export type Tables<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof (DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"] &
+        DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"])
+    : never = never
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? (DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"] &
+      DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"])[TableName] extends {
+      Row: infer R
+    }
+    ? R
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+  ? (DefaultSchema["Tables"] & DefaultSchema["Views"])[DefaultSchemaTableNameOrOptions] extends {
+      Row: infer R
+    }
+    ? R
+    : never
+  : never
+
+export type TablesInsert<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never = never
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends {
+      Insert: infer I
+    }
+    ? I
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+  ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Insert: infer I
+    }
+    ? I
+    : never
+  : never
+
+export type TablesUpdate<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never = never
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends {
+      Update: infer U
+    }
+    ? U
+    : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+  ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Update: infer U
+    }
+    ? U
+    : never
+  : never
+
+export type Enums<
+  DefaultSchemaEnumNameOrOptions extends
+    | keyof DefaultSchema["Enums"]
+    | { schema: keyof DatabaseWithoutInternals },
+  EnumName extends DefaultSchemaEnumNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"]
+    : never = never
+> = DefaultSchemaEnumNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"][EnumName]
+  : DefaultSchemaEnumNameOrOptions extends keyof DefaultSchema["Enums"]
+  ? DefaultSchema["Enums"][DefaultSchemaEnumNameOrOptions]
+  : never
+
+export type CompositeTypes<
+  PublicCompositeTypeNameOrOptions extends
+    | keyof DefaultSchema["CompositeTypes"]
+    | { schema: keyof DatabaseWithoutInternals },
+  CompositeTypeName extends PublicCompositeTypeNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals
+  }
+    ? keyof DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"]
+    : never = never
+> = PublicCompositeTypeNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"][CompositeTypeName]
+  : PublicCompositeTypeNameOrOptions extends keyof DefaultSchema["CompositeTypes"]
+  ? DefaultSchema["CompositeTypes"][PublicCompositeTypeNameOrOptions]
+  : never
+
+export const Constants = {
+  "public": {
+          Enums: {
+            
+          }
+        }
+} as const
