@@ -3,6 +3,7 @@ import { App } from "@supabase/lite";
 import { adminUsers, isAdminUsersPath } from "./admin_users.ts";
 import { serveDashboard } from "./dashboard.ts";
 import type { GatewayConnection } from "./database.ts";
+import { drained } from "./drain.ts";
 import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
 import { Keys } from "./keys.ts";
@@ -40,7 +41,7 @@ export async function createHandler(settings: Settings, connection: GatewayConne
 
   return async (request) => {
     try {
-      return await route(request);
+      return await drained(request, route);
     } catch (error) {
       if (isUnavailable(error)) return unavailableResponse();
       console.error("request failed:", new URL(request.url).pathname, error);
