@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -137,9 +138,9 @@ def _print_summary(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> Non
             escape(str(outcome.file)),
             f"[{_COLOURS[outcome.status]}]{outcome.status}[/]",
             format_size(outcome.size_bytes),
-            escape(outcome.reason or outcome.path or ""),
+            escape(outcome.reason or outcome.path or "").removeprefix(f"{escape(str(outcome.file))}: "),
         )
-    output.print(table, width=None if output.is_terminal else _UNWRAPPED_WIDTH)
+    (output if output.is_terminal else Console(width=_UNWRAPPED_WIDTH)).print(table)
     output.print(", ".join(f"{count} {status}" for status, count in _counts(outcomes).items()))
 
 

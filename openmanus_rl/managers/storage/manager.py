@@ -17,7 +17,7 @@ from openmanus_rl.managers.storage.buckets import (
     MODEL_CHECKPOINTS,
     content_type_for,
 )
-from openmanus_rl.managers.storage.uploads import FilePath, check_size, file_name, prepare, send
+from openmanus_rl.managers.storage.uploads import FilePath, advised, check_size, file_name, prepare, send
 
 __all__ = ["FileInfo", "ListedFile", "StorageManager"]
 
@@ -173,9 +173,9 @@ class StorageManager:
         check_size(bucket, path, len(content))
         storage = cls._gateway().storage
         content_type = content_type_for(bucket, path)
-        return storage.upload_bytes(
-            bucket, path, content, content_type=content_type, upsert=overwrite, metadata=metadata
-        ).path
+        with advised(bucket):
+            storage.upload_bytes(bucket, path, content, content_type=content_type, upsert=overwrite, metadata=metadata)
+        return path
 
     @classmethod
     def download_file(

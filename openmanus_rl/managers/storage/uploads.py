@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from openmanus_rl.gateway.transfer import Progress
 from openmanus_rl.managers.storage.buckets import BUCKETS, content_type_for, format_size
 from openmanus_rl.managers.storage.names import check_path
 
-__all__ = ["FilePath", "PreparedFile", "check_size", "file_name", "prepare", "send", "stored_unchanged"]
+__all__ = ["FilePath", "PreparedFile", "advised", "check_size", "file_name", "prepare", "send", "stored_unchanged"]
 
 FilePath = str | os.PathLike[str]
 
@@ -73,15 +74,31 @@ def send(
     on_progress: Progress | None = None,
 ) -> ObjectInfo:
     """Stream a prepared file to its place, with its checksum."""
-    return storage.upload(
-        prepared.bucket,
-        prepared.path,
-        prepared.source,
-        content_type=content_type_for(prepared.bucket, prepared.path),
-        upsert=overwrite,
-        metadata=metadata,
-        on_progress=on_progress,
-    )
+    with advised(prepared.bucket):
+        return storage.upload(
+            prepared.bucket,
+            prepared.path,
+            prepared.source,
+            content_type=content_type_for(prepared.bucket, prepared.path),
+            upsert=overwrite,
+            metadata=metadata,
+            on_progress=on_progress,
+        )
+
+
+@contextmanager
+def advised(bucket: str) -> Iterator[None]:
+    """Add the way out to what a server refuses although all that is known here allows it."""
+    try:
+        yield
+    except TooLargeError as error:
+        # Hosted projects have a limit for all buckets together, lower than some of ours on the free plan.
+        error.hint = "raise the project's own limit: Supabase dashboard, Storage, Settings"
+        raise
+    except NotFoundError as error:
+        makes_it = "make it with `openmanus-rl migrate`" if bucket in BUCKETS else "make it first, or check its name"
+        error.hint = f"there is no bucket {bucket}; {makes_it}"
+        raise
 
 
 def stored_unchanged(storage: Storage, prepared: PreparedFile) -> bool:
@@ -97,8 +114,11 @@ def check_size(bucket: str, name: str, size_bytes: int) -> None:
     """Refuse what is over the bucket's limit; a bucket of the user's own has none that we know."""
     rules = BUCKETS.get(bucket)
     if rules is not None and size_bytes > rules.limit_bytes:
+        size, limit = format_size(size_bytes), format_size(rules.limit_bytes)
+        if size == limit:
+            size, limit = f"{size_bytes:,} bytes", f"{rules.limit_bytes:,}"
         raise TooLargeError(
-            f"{name}: {format_size(size_bytes)}, but bucket {bucket} takes at most {format_size(rules.limit_bytes)}",
+            f"{name}: {size}, but bucket {bucket} takes at most {limit}",
             details={"size_bytes": size_bytes, "limit_bytes": rules.limit_bytes},
             hint=rules.advice_when_too_large,
             field="file",
