@@ -16,13 +16,13 @@ type Body = Record<string, unknown>;
 type Sql = GatewayConnection["driver"];
 
 class AuthError extends Error {
-  constructor(readonly status: number, readonly code: string, message: string) {
+  constructor(readonly status: number, readonly code: string, message: string, readonly more: Body = {}) {
     super(message);
   }
 
   toResponse(): Response {
-    const body = { code: this.status, error_code: this.code, msg: this.message };
-    return Response.json(body, { status: this.status, headers: { "Access-Control-Allow-Origin": "*" } });
+    const body = { code: this.status, error_code: this.code, msg: this.message, ...this.more };
+    return Response.json(body, { status: this.status });
   }
 }
 
@@ -190,7 +190,8 @@ function checkEmail(email: unknown): string {
 
 async function hash(password: unknown): Promise<string> {
   if (typeof password !== "string" || password.length < MIN_PASSWORD_LENGTH) {
-    throw new AuthError(422, "weak_password", `Password should be at least ${MIN_PASSWORD_LENGTH} characters.`);
+    const message = `Password should be at least ${MIN_PASSWORD_LENGTH} characters.`;
+    throw new AuthError(422, "weak_password", message, { weak_password: { reasons: ["length"] } });
   }
   if (new TextEncoder().encode(password).length > MAX_PASSWORD_BYTES) {
     throw invalid(`Password cannot be longer than ${MAX_PASSWORD_BYTES} characters`);

@@ -1,6 +1,7 @@
 /** One request handler for everything a Supabase project serves. */
 import { App } from "@supabase/lite";
 import { adminUsers, isAdminUsersPath } from "./admin_users.ts";
+import { isPreflight, preflight, withCors } from "./cors.ts";
 import { serveDashboard } from "./dashboard.ts";
 import type { GatewayConnection } from "./database.ts";
 import { drained } from "./drain.ts";
@@ -31,12 +32,16 @@ export async function createHandler(settings: Settings, connection: GatewayConne
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
       return await serveDashboard(request, settings.dashboardDir);
     }
+    if (isPreflight(request)) return preflight(request);
     const translated = new Request(request, { headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
-    if (pathname.startsWith("/storage/v1")) return await storage.fetch(translated);
-    if (isAdminUsersPath(pathname)) return await adminUsers(translated, connection, keys);
-    if (pathname.startsWith("/rest/v1")) return await callDataApi(translated, lite, connection);
-    return await lite.fetch(translated);
+    if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
+    if (isAdminUsersPath(pathname)) return withCors(await adminUsers(translated, connection, keys));
+    const response = pathname.startsWith("/rest/v1")
+      ? await callDataApi(translated, lite, connection)
+      : await lite.fetch(translated);
+    if (response.status === 500 && !(await connection.answers())) return unavailableResponse();
+    return withCors(response);
   };
 
   return async (request) => {

@@ -1,15 +1,13 @@
 /** The Postgres connection that Supabase Lite works on, with hosted Supabase's manners. */
 import type { AnyAST, ConnectionContextOptions, IntrospectResult, VarsContext } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type postgres from "postgres";
 import { type Catalog, exposedOnly, readCatalog } from "./catalog.ts";
-import { DatabaseUnavailable, errorForLite } from "./errors.ts";
+import { DatabaseUnavailable, errorForLite, isUnavailable } from "./errors.ts";
+import { type Database, kyselyOn } from "./pool.ts";
 import { postgresTypes } from "./types.ts";
 import { InsertFromJson, keepValuesExact } from "./writes.ts";
-
-// deno-lint-ignore no-explicit-any
-type Database = Kysely<any>;
 
 const MAX_CONNECTIONS = 20;
 const CONNECT_TIMEOUT_SECONDS = 5;
@@ -39,6 +37,22 @@ export class GatewayConnection extends PostgresConnection {
         onnotice: () => {},
       },
     });
+    this.kysely = kyselyOn(this.driver);
+  }
+
+  override runInTransaction<T>(run: (database: Database) => Promise<T>): Promise<T> {
+    return this.driver.begin((transaction) => run(kyselyOn(transaction))) as Promise<T>;
+  }
+
+  /** Whether Postgres answers at all. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.driver`select 1`;
+      return true;
+    } catch (error) {
+      if (isUnavailable(error)) return false;
+      throw error;
+    }
   }
 
   /** The schema cache; read once by however many requests wait for it. */
@@ -108,7 +122,7 @@ export class GatewayConnection extends PostgresConnection {
     }
     if (!vars && !options.forceRollback) return run(this.kysely);
     try {
-      return await this.kysely.transaction().execute(async (transaction) => {
+      return await this.runInTransaction(async (transaction) => {
         if (vars) await enterContext(transaction, vars, options);
         const result = await run(transaction.withPlugin(new InsertFromJson()));
         const refused = result instanceof Response && result.status >= 400;

@@ -33,10 +33,12 @@ async function serve(settings: Settings): Promise<void> {
   const server = Deno.serve({ hostname: HOST, port: settings.port, onListen: () => {} }, handler);
   const { port } = server.addr as Deno.NetAddr;
   shortCircuitOwnRequests(`http://${HOST}:${port}`, handler);
+  // Before anyone is told that we are ready: from then on signals may come.
+  const stopping = stopRequested();
+  Deno.addSignalListener("SIGHUP", () => connection.reloadSchema());
   Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify({ ready: true, port })}\n`));
 
-  Deno.addSignalListener("SIGHUP", () => connection.reloadSchema());
-  await stopRequested();
+  await stopping;
   await Promise.race([server.shutdown(), new Promise((resolve) => setTimeout(resolve, DRAIN_TIMEOUT_MS))]);
   await connection.driver.end({ timeout: 1 });
 }
@@ -60,13 +62,21 @@ function stopRequested(): Promise<void> {
   });
 }
 
-async function main(command: string | undefined): Promise<void> {
-  redirectLog();
+/** A database connection that breaks fails in promises and timers nobody holds; the pool makes a new one by itself. */
+function surviveLostConnections(): void {
   globalThis.addEventListener("unhandledrejection", (event) => {
-    // A dropped database connection rejects promises nobody holds; the pool reconnects by itself.
     event.preventDefault();
     console.error("unhandled rejection:", event.reason);
   });
+  globalThis.addEventListener("error", (event) => {
+    event.preventDefault();
+    console.error("uncaught error:", event.error);
+  });
+}
+
+async function main(command: string | undefined): Promise<void> {
+  redirectLog();
+  surviveLostConnections();
   if (command === "init") return await initialise(readSettings());
   if (command === "serve") return await serve(readSettings());
   throw new Error(`unknown command ${JSON.stringify(command ?? "")}; use "init" or "serve"`);

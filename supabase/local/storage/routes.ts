@@ -12,12 +12,6 @@ import * as objects from "./objects.ts";
 import type { Signer } from "./signing.ts";
 import { upload, uploadSigned } from "./upload.ts";
 
-const CORS = {
-  "access-control-allow-origin": "*",
-  "access-control-expose-headers": "content-range, content-length, content-disposition, etag, last-modified",
-};
-const METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS";
-
 type Route = (context: StorageContext, request: Request, parts: string[]) => Promise<Response>;
 
 /** The parts of a path below `/storage/v1`, each percent-decoded. */
@@ -141,12 +135,6 @@ export class Storage {
 
   /** Answer a request whose JWT key, if it had one, was translated already. */
   async fetch(request: Request): Promise<Response> {
-    const response = request.method === "OPTIONS" ? preflight(request) : await this.#answer(request);
-    for (const [name, value] of Object.entries(CORS)) response.headers.set(name, value);
-    return response;
-  }
-
-  async #answer(request: Request): Promise<Response> {
     try {
       return await this.#route(request);
     } catch (error) {
@@ -205,15 +193,4 @@ export class Storage {
 
 function claimsOf(kind: "publishable" | "secret"): Claims {
   return { role: kind === "secret" ? "service_role" : "anon" };
-}
-
-function preflight(request: Request): Response {
-  return new Response(null, {
-    status: 204,
-    headers: {
-      "access-control-allow-methods": METHODS,
-      "access-control-allow-headers": request.headers.get("access-control-request-headers") ?? "*",
-      "access-control-max-age": "86400",
-    },
-  });
 }

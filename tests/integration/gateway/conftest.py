@@ -8,7 +8,6 @@ import secrets
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,14 +154,3 @@ def empty_tables(sql: psycopg.Connection) -> None:
     sql.execute(
         "truncate public.authors, public.books, public.reviews, public.everything, public.notes restart identity"
     )
-
-
-def eventually(check: object, *, timeout_seconds: float = 15) -> None:
-    """Wait until the check holds; fail with its last answer."""
-    deadline = time.monotonic() + timeout_seconds
-    while True:
-        result = check()  # type: ignore[operator]
-        if result:
-            return
-        assert time.monotonic() < deadline, f"still {result!r} after {timeout_seconds} s"
-        time.sleep(0.1)

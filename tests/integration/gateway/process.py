@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,14 @@ GATEWAY = ROOT / "supabase" / "local" / "gateway.ts"
 def deno_binary() -> str:
     """Return the Deno that was installed beside this Python."""
     return str(Path(sys.executable).with_name("deno"))
+
+
+def eventually(check: Callable[[], object], *, timeout_seconds: float = 20) -> None:
+    """Wait until the check holds; fail with its last answer."""
+    deadline = time.monotonic() + timeout_seconds
+    while not (result := check()):
+        assert time.monotonic() < deadline, f"still {result!r} after {timeout_seconds} s"
+        time.sleep(0.1)
 
 
 @dataclass(frozen=True)
@@ -120,5 +129,12 @@ class Gateway:
 
     def memory_bytes(self) -> int:
         """Return the resident memory of the process."""
+        return self._status_bytes("VmRSS")
+
+    def peak_memory_bytes(self) -> int:
+        """Return the most resident memory the process has had."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) * 1024
+        return int(next(line for line in status.splitlines() if line.startswith(name)).split()[1]) * 1024
