@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import deno
 import pytest
+
+SUPABASE_CLI_VERSION = "3.1.0"
 
 # Whatever these hold would lead a test to the user's own data.
 _SETTING_PREFIXES = ("SUPABASE_", "POSTGRES_", "PG", "OPENMANUS_RL_", "DATABASE_URL")
@@ -65,9 +72,19 @@ def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, _nobodys_environment: None) -> Iterator[RunningStack]:
+def homes() -> Iterator[Path]:
+    """A folder for embedded stacks; not pytest's own, which each new session closes to Postgres's account."""
+    folder = Path(tempfile.mkdtemp(prefix="openmanus-rl-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack(homes: Path, _nobodys_environment: None) -> Iterator[RunningStack]:
     """One Supabase for the whole session: the one that the environment names, else an embedded one."""
-    home = tmp_path_factory.mktemp("stack")
+    home = homes / "stack"
+    home.mkdir()
     if "SUPABASE_URL" in _given:
         yield _given_stack(home)
         return
@@ -80,6 +97,31 @@ def stack(tmp_path_factory: pytest.TempPathFactory, _nobodys_environment: None) 
     finally:
         stopped = run_cli("down", env=env)
         assert stopped.returncode == 0, stopped.stderr
+
+
+@pytest.fixture(scope="session")
+def supabase_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the real Supabase CLI; Deno fetches it, so that no Node is needed."""
+    program = _fetch_supabase_cli()
+
+    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        env = clean_env(SUPABASE_TELEMETRY_DISABLED="1", NO_COLOR="1")
+        command = [str(program), *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **options)
+
+    return run
+
+
+def _fetch_supabase_cli() -> Path:
+    system = {"linux": "linux", "darwin": "darwin"}[sys.platform]
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
+    package = f"@supabase/cli-{system}-{machine}"
+    cache = Path(__file__).parents[1] / ".cache" / "supabase-cli"
+    pattern = f"npm/*/{package}/{SUPABASE_CLI_VERSION}/bin/supabase"
+    if not list(cache.glob(pattern)):
+        command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", f"npm:{package}@{SUPABASE_CLI_VERSION}"]
+        subprocess.run(command, env=os.environ | {"DENO_DIR": str(cache)}, check=True, capture_output=True)
+    return next(cache.glob(pattern))
 
 
 def _given_stack(home: Path) -> RunningStack:

@@ -140,12 +140,18 @@ def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bo
         )
     os.close(writer)
     try:
-        return _follow(reader, progress, home)
+        started = _follow(reader, progress, home)
     except KeyboardInterrupt:
         process.terminate()
         raise
-    finally:
-        process.returncode = process.poll() or 0  # It lives on without us: no warning about a child not waited for.
+    except StackError:
+        process.wait()  # It has said its last word; whoever sees the error may count on its end.
+        raise
+    if not started:
+        process.wait()
+    else:
+        process.returncode = 0  # It lives on without us: no warning about a child that nobody waited for.
+    return started
 
 
 def _follow(reader: int, progress: Progress, home: Home) -> bool:

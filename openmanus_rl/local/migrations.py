@@ -16,7 +16,7 @@ from openmanus_rl.local.sql_split import split_statements
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>[A-Za-z0-9_\-]+)\.sql")
 # A wrong address should be told soon; a server that is just starting needs a moment.
-_CONNECT_LIMIT_SECONDS = 10.0
+_CONNECT_LIMIT_SECONDS = 5.0
 # Any number will do as long as every version of this package uses the same.
 _LOCK_KEY = 7_301_956_220_411
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,20 +90,19 @@ class HomeUnderTest:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(homes: Path) -> Path:
     """A home that was started and stopped once: copies of it start sooner than new ones."""
-    home = HomeUnderTest(tmp_path_factory.mktemp("template") / "home")
+    home = HomeUnderTest(homes / "template")
     home.up()
     assert home.run("down").returncode == 0
     return home.root
 
 
 @pytest.fixture
-def new_home(template: Path) -> Iterator[Callable[..., HomeUnderTest]]:
+def new_home(template: Path, homes: Path) -> Iterator[Callable[..., HomeUnderTest]]:
     """Return a function that makes homes; whatever runs in them is stopped at the end."""
-    # Not below pytest's own folder: it is closed to other users, and homes of other users are tested too.
-    base = Path(tempfile.mkdtemp(prefix="openmanus-rl-test-"))
-    base.chmod(0o755)
+    base = homes / os.urandom(4).hex()
+    base.mkdir()
     made: list[HomeUnderTest] = []
 
     def make(name: str = "home", *, fresh: bool = False) -> HomeUnderTest:
@@ -126,9 +124,9 @@ def new_home(template: Path) -> Iterator[Callable[..., HomeUnderTest]]:
 
 
 @pytest.fixture(scope="module")
-def running(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeUnderTest]:
+def running(template: Path, homes: Path) -> Iterator[HomeUnderTest]:
     """One running stack for the tests of a file that only look at it."""
-    root = tmp_path_factory.mktemp("running") / "home"
+    root = homes / f"running-{os.urandom(4).hex()}"
     subprocess.run(["cp", "-a", str(template), str(root)], check=True)
     home = HomeUnderTest(root)
     home.up()

@@ -126,7 +126,7 @@ def test_any_folder_will_do(new_home: Callable[..., Any], name: str) -> None:
     assert home.up()["healthy"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_foreground_stack_stops_cleanly_on_a_signal(home: Any, number: signal.Signals) -> None:
     process = home.spawn("up", "--port", "0")
     home.wait_until(lambda: (home.root / "stack.json").exists(), what="the start")

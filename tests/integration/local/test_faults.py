@@ -1,0 +1,225 @@
+"""What can be wrong with a home, a port or a disk is handled, or reported with a way out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from openmanus_rl.local.ports import DEFAULT_PORT
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which this very process listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def small_disk(homes: Path) -> Iterator[Callable[..., Path]]:
+    """Return a function that mounts a small disk; only root may mount."""
+    mounted: list[Path] = []
+
+    def mount(*, options: str) -> Path:
+        folder = homes / f"disk-{os.urandom(4).hex()}"
+        folder.mkdir()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            pytest.skip(f"mounting a small disk is not permitted here: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def refused(home: Any, *arguments: str) -> str:
+    """Start, expect a refusal, and return its message."""
+    done = home.run("up", "--detach", *(arguments or ("--port", "0")))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not home.processes(), "a refused start leaves nothing running"
+    return str(done.stderr)
+
+
+def test_a_taken_port_is_named_in_the_error_with_its_holder(home: Any, taken_port: int) -> None:
+    message = refused(home, "--port", str(taken_port))
+    assert f"port {taken_port} is taken by" in message
+    assert str(os.getpid()) in message
+    assert "--port 0" in message
+
+
+def test_an_impossible_port_is_refused(home: Any) -> None:
+    assert "port 70000 does not exist" in refused(home, "--port", "70000")
+
+
+def test_another_port_is_chosen_and_told_when_the_usual_one_is_taken(home: Any) -> None:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", DEFAULT_PORT))
+            listener.listen()
+        except OSError:
+            pass  # Something else has it: just as well.
+        done = home.run("up", "--detach", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["port"] != DEFAULT_PORT
+    assert [note for note in report["notes"] if f"port {DEFAULT_PORT} is taken" in note and str(report["port"]) in note]
+
+
+def test_a_stale_stack_file_is_no_running_stack(home: Any) -> None:
+    report = home.up()
+    content = (home.root / "stack.json").read_text()
+    home.run("down")
+    # Left behind by a crash, and its process number belongs to someone else by now.
+    (home.root / "stack.json").write_text(content.replace(str(report["pid"]), str(os.getpid())))
+    (home.root / "stack.lock").write_text(f"{os.getpid()}\n")
+    assert home.run("status").returncode == 3
+    assert "Nothing runs" in home.run("down").stdout
+    (home.root / "stack.json").write_text(content)
+    assert home.up()["started"]
+
+
+def test_a_stale_postgres_pid_file_does_not_stop_a_start(home: Any) -> None:
+    (home.root / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n{home.root}/postgres\n0\n1\n\n127.0.0.1\n")
+    assert home.up()["healthy"]
+    assert psutil.pid_exists(os.getpid())
+
+
+def test_a_half_made_database_is_made_anew(fresh_home: Any) -> None:
+    process = fresh_home.spawn("up", "--port", "0")
+    fresh_home.wait_until(lambda: bool(list(fresh_home.root.glob(".postgres-*/data/base"))), what="initdb")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert fresh_home.up()["healthy"]
+    assert not list(fresh_home.root.glob(".postgres-*"))
+
+
+@pytest.mark.parametrize(("written", "way_out"), [("16", "pg_dumpall"), ("99", "pip install --upgrade")])
+def test_data_of_another_postgres_is_refused_untouched(home: Any, written: str, way_out: str) -> None:
+    (home.root / "postgres" / "PG_VERSION").write_text(f"{written}\n")
+    before = sorted(path.name for path in (home.root / "postgres").iterdir())
+    message = refused(home)
+    assert f"written by Postgres {written}" in message
+    assert "Postgres 18 is installed" in message
+    assert way_out in message
+    assert sorted(path.name for path in (home.root / "postgres").iterdir()) == before
+
+
+def test_an_older_schema_is_brought_up_to_date_at_start(home: Any) -> None:
+    url = home.up()["DATABASE_URL"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        last = connection.execute("select max(version) from supabase_migrations.schema_migrations").fetchone()
+        connection.execute("drop schema supabase_migrations, public, internal cascade")
+        connection.execute("create schema public")
+        connection.execute("drop policy if exists x on storage.objects")
+        for name in [
+            row[0] for row in connection.execute("select policyname from pg_policies where schemaname = 'storage'")
+        ]:
+            connection.execute(f'drop policy "{name}" on storage.objects')
+        connection.execute("delete from storage.buckets")
+    home.run("down")
+    with psycopg.connect(home.up()["DATABASE_URL"]) as connection:
+        assert connection.execute("select max(version) from supabase_migrations.schema_migrations").fetchone() == last
+        assert connection.execute("select count(*) from public.training_runs").fetchone() == (0,)
+
+
+def test_a_newer_schema_is_refused(home: Any) -> None:
+    with psycopg.connect(home.up()["DATABASE_URL"]) as connection:
+        connection.execute(
+            "insert into supabase_migrations.schema_migrations (version, name) values ('99990101000000', 'future')"
+        )
+    home.run("down")
+    message = refused(home)
+    assert "99990101000000" in message
+    assert "pip install --upgrade openmanus-rl" in message
+
+
+def test_damaged_keys_are_reported_with_the_way_out(home: Any) -> None:
+    (home.root / "keys.json").write_text('{"publishable_key": "sb_pub')
+    message = refused(home)
+    assert "keys.json is damaged" in message
+    assert "delete it" in message
+
+
+def test_lost_keys_are_made_anew_and_the_data_stays(home: Any) -> None:
+    before = home.up()
+    with psycopg.connect(before["DATABASE_URL"]) as connection:
+        connection.execute("create table public.kept as select 7 as id")
+    home.run("down")
+    (home.root / "keys.json").unlink()
+    after = home.up()
+    assert after["SUPABASE_SERVICE_ROLE_KEY"] != before["SUPABASE_SERVICE_ROLE_KEY"]
+    with psycopg.connect(after["DATABASE_URL"]) as connection:
+        assert connection.execute("select id from public.kept").fetchall() == [(7,)]
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(before["DATABASE_URL"])
+
+
+def test_a_read_only_folder_is_reported(fresh_home: Any, request: pytest.FixtureRequest) -> None:
+    if os.geteuid() == 0:  # Permission bits do not bind root; a read-only file system does.
+        folder = request.getfixturevalue("small_disk")(options="ro")
+        reason = "read-only file system"
+    else:
+        folder = fresh_home.root.parent / "closed"
+        folder.mkdir(mode=0o555)
+        reason = "no permission to write"
+    fresh_home.env["OPENMANUS_RL_HOME"] = str(folder / "home")
+    message = refused(fresh_home)
+    assert reason in message
+    assert "OPENMANUS_RL_HOME" in message
+
+
+def test_a_home_that_is_a_file_is_reported(fresh_home: Any) -> None:
+    fresh_home.root.write_text("not a folder")
+    assert "not a folder" in refused(fresh_home)
+
+
+def test_a_nearly_full_disk_is_reported_before_the_start(fresh_home: Any, small_disk: Callable[..., Path]) -> None:
+    fresh_home.env["OPENMANUS_RL_HOME"] = str(small_disk(options="size=100m") / "home")
+    message = refused(fresh_home)
+    assert "99 MB free" in message
+    assert "needs 200 MB" in message
+
+
+def test_a_disk_that_fills_up_loses_nothing_that_was_committed(
+    new_home: Callable[..., Any], small_disk: Callable[..., Path]
+) -> None:
+    home = new_home("full")
+    disk = small_disk(options="size=300m,mode=755")
+    subprocess.run(["cp", "-a", str(home.root), str(disk / "home")], check=True)
+    home.root = disk / "home"
+    home.env["OPENMANUS_RL_HOME"] = str(home.root)
+    url = home.up()["DATABASE_URL"]
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("create table public.kept as select 7 as id")
+            filler = disk / "filler"
+            free = os.statvfs(disk)
+            subprocess.run(["fallocate", "-l", str(free.f_bavail * free.f_frsize), str(filler)], check=True)
+            with pytest.raises(psycopg.Error, match=r"(?i)no space left|closed|terminat|crash|could not extend"):
+                connection.execute(
+                    "create table public.big as select repeat(md5(n::text), 100) from generate_series(1, 500000) n"
+                )
+        filler.unlink()
+        home.wait_until_healthy()
+        with psycopg.connect(url) as connection:
+            assert connection.execute("select id from public.kept").fetchall() == [(7,)]
+            connection.execute("create table public.more as select repeat('x', 1000) from generate_series(1, 1000)")
+    finally:
+        assert home.run("down").returncode == 0
