@@ -138,17 +138,23 @@ class Manager:
         return cls._write(record)
 
     @classmethod
-    def _change(
-        cls, row_id: Id, *, field: str, status: str | None = None, message: str | None = None, **fields: Any
-    ) -> Row:
-        """Change a row that must be there; a status is changed once, however often the request is repeated."""
+    def _update(cls, row_id: Id, *, field: str, **fields: Any) -> Row:
+        """Change fields of a row that must be there; objects are merged into what they hold already."""
+        # Looked up first: the record of an id that is not there would be taken for a new row.
+        row = cls._get(row_id, field=field)
+        changes = known(**fields)
+        return cls._write({"id": row["id"], **changes}) if changes else row
+
+    @classmethod
+    def _move(cls, row_id: Id, status: str, *, field: str, message: str | None = None, **fields: Any) -> Row:
+        """Change the status of a row that must be there, and fields with it; once, however often it is repeated."""
         params = {
             "entity": cls.table,
             "entity_id": as_id(row_id, field=field),
             "status": status,
             "message": message,
             "fields": known(**fields),
-            "change_id": new_id() if status is not None else None,
+            "change_id": new_id(),
         }
         try:
             row = cls._gateway().rpc("change_status", params)

@@ -58,12 +58,12 @@ class EvaluationManager(Manager):
     @classmethod
     def update_progress(cls, evaluation: Id, progress: float) -> Row:
         """Say how much of an evaluation is done, from 0 to 1, and return it."""
-        return cls._change(evaluation, field="evaluation_id", progress=progress)
+        return cls._update(evaluation, field="evaluation_id", progress=progress)
 
     @classmethod
     def update_status(cls, evaluation: Id, status: EvaluationStatus, *, message: str | None = None) -> Row:
         """Move an evaluation to another status and return it."""
-        return cls._change(evaluation, field="evaluation_id", status=status, message=message)
+        return cls._move(evaluation, status, field="evaluation_id", message=message)
 
     @classmethod
     def complete_evaluation(
@@ -77,10 +77,10 @@ class EvaluationManager(Manager):
         message: str | None = None,
     ) -> Row:
         """End an evaluation and return it with its figures."""
-        return cls._change(
+        return cls._move(
             evaluation,
+            "completed",
             field="evaluation_id",
-            status="completed",
             message=message,
             progress=1.0,
             success_rate=success_rate,

@@ -136,10 +136,10 @@ class RolloutManager(Manager):
         metadata: Mapping[str, Any] | None = None,
     ) -> Row:
         """End a rollout with its outcome and return it."""
-        return cls._change(
+        return cls._move(
             rollout_id,
+            status,
             field="rollout_id",
-            status=status,
             message=message,
             total_reward=total_reward,
             step_count=step_count,
@@ -152,7 +152,7 @@ class RolloutManager(Manager):
     @classmethod
     def update_status(cls, rollout_id: Id, status: RolloutStatus, *, message: str | None = None) -> Row:
         """Move a rollout to another status and return it."""
-        return cls._change(rollout_id, field="rollout_id", status=status, message=message)
+        return cls._move(rollout_id, status, field="rollout_id", message=message)
 
     @classmethod
     def get_rollout(cls, rollout_id: Id) -> Row:

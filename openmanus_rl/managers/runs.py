@@ -118,7 +118,7 @@ class TrainingRunManager(Manager):
         visibility: Visibility | None = None,
     ) -> Row:
         """Change what is given and return the run; objects are merged into what they hold already."""
-        return cls._change(
+        return cls._update(
             run_id,
             field="run_id",
             name=name,
@@ -143,7 +143,7 @@ class TrainingRunManager(Manager):
         message: str | None = None,
     ) -> Row:
         """Move a run to another status and return it; `metrics` are merged into its summary."""
-        return cls._change(run_id, field="run_id", status=status, message=message, summary=metrics)
+        return cls._move(run_id, status, field="run_id", message=message, summary=metrics)
 
     @classmethod
     def finish(
@@ -155,7 +155,7 @@ class TrainingRunManager(Manager):
         message: str | None = None,
     ) -> Row:
         """End a run with its last figures and return it."""
-        return cls._change(run_id, field="run_id", status=status, message=message, summary=summary)
+        return cls._move(run_id, status, field="run_id", message=message, summary=summary)
 
     @classmethod
     def heartbeat(cls, run_id: Id, *, progress: float | None = None, current_step: int | None = None) -> str:

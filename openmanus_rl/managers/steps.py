@@ -50,15 +50,12 @@ class TrainingStepManager(Manager):
         reward_std: float | None = None,
         tokens: int | None = None,
         metrics: Mapping[str, Any] | None = None,
-        status: StepStatus | None = None,
-        message: str | None = None,
     ) -> Row:
         """Change what is given of a step that was started, and return it; `metrics` are merged."""
-        return cls._change(
-            step_id(as_id(training_run_id, field="training_run_id"), step),
+        run = as_id(training_run_id, field="training_run_id")
+        return cls._update(
+            step_id(run, step),
             field="step",
-            status=status,
-            message=message,
             phase=phase,
             rollout_progress=rollout_progress,
             training_progress=training_progress,
@@ -72,9 +69,17 @@ class TrainingStepManager(Manager):
         )
 
     @classmethod
+    def update_status(
+        cls, training_run_id: Id, step: int, status: StepStatus, *, message: str | None = None, **figures: Any
+    ) -> Row:
+        """Move a step to another status, with any of the figures of `update_step`, and return it."""
+        run = as_id(training_run_id, field="training_run_id")
+        return cls._move(step_id(run, step), status, field="step", message=message, **figures)
+
+    @classmethod
     def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> Row:
         """End a step with its last figures, which are those of `update_step`, and return it."""
-        return cls.update_step(training_run_id, step, **{"status": "completed", **figures})
+        return cls.update_status(training_run_id, step, "completed", **figures)
 
     @classmethod
     def get_step(cls, training_run_id: Id, step: int) -> Row:

@@ -1,0 +1,77 @@
+"""What all managers share, seen through one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_httpx import HTTPXMock
+
+from openmanus_rl.errors import BadResponse, InvalidInput, SchemaMismatch
+from openmanus_rl.gateway import Gateway, RetryPolicy
+from openmanus_rl.utils.supabase_db import EnvironmentManager, MemberManager, TrainingRunManager
+
+RUN_ID = "0197a1e2-0000-7000-8000-000000000001"
+ENVIRONMENT: dict[str, Any] = {
+    "id": RUN_ID,
+    "name": "alfworld",
+    "kind": None,
+    "description": None,
+    "spec": {},
+    "source": None,
+    "owner_id": None,
+    "created_at": "2026-01-01T00:00:00+00:00",
+    "updated_at": "2026-01-01T00:00:00+00:00",
+}
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    return Gateway.from_url_and_key("http://supabase.test", "sb_secret_x", retry=RetryPolicy(limit_seconds=0))
+
+
+def test_using_binds_a_manager_to_one_gateway_and_leaves_the_class_alone(
+    gateway: Gateway, httpx_mock: HTTPXMock
+) -> None:
+    httpx_mock.add_response(json=[ENVIRONMENT])
+
+    bound = EnvironmentManager.using(gateway)
+
+    assert bound.get_environment("alfworld") == ENVIRONMENT
+    assert issubclass(bound, EnvironmentManager)
+    assert bound.__name__ == "EnvironmentManager"
+    assert EnvironmentManager._given_gateway is None
+
+
+def test_a_row_of_another_shape_points_to_the_migrations(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json=[{name: value for name, value in ENVIRONMENT.items() if name != "spec"}])
+
+    with pytest.raises(SchemaMismatch, match=r"another shape \(spec\).*openmanus-rl migrate"):
+        EnvironmentManager.using(gateway).get_environment("alfworld")
+
+
+@pytest.mark.parametrize("answer", [{}, {"rows": {}}, {"rows": {"environments": []}}, [], "text"])
+def test_an_answer_without_the_row_is_not_taken_for_one(gateway: Gateway, httpx_mock: HTTPXMock, answer: Any) -> None:
+    httpx_mock.add_response(json=answer)
+
+    with pytest.raises(BadResponse, match="the answer holds no row"):
+        EnvironmentManager.using(gateway).save_environment("alfworld")
+
+
+def test_ties_are_broken_so_that_pages_do_not_overlap(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json=[], is_reusable=True)
+
+    EnvironmentManager.using(gateway).list_environments(order_by=["kind", "-name"])
+    MemberManager.using(gateway).list_members()
+    TrainingRunManager.using(gateway).list_runs(order_by="-id")
+
+    assert [request.url.params["order"] for request in httpx_mock.get_requests()] == [
+        "kind.asc.nullslast,name.desc.nullslast,id.asc.nullslast",
+        "created_at.asc.nullslast,user_id.asc.nullslast",
+        "id.desc.nullslast",
+    ]
+
+
+def test_a_sort_key_must_be_a_column(gateway: Gateway) -> None:
+    with pytest.raises(InvalidInput):
+        EnvironmentManager.using(gateway).list_environments(order_by="name; drop table")

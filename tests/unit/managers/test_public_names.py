@@ -1,0 +1,142 @@
+"""What users rely on: a name that goes or changes its arguments breaks them, so each is pinned here."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from openmanus_rl.managers.base import Manager
+from openmanus_rl.utils import supabase_client, supabase_db
+
+MANAGERS: dict[str, set[str]] = {
+    "EnvironmentManager": {
+        "delete_environment",
+        "find_environment",
+        "get_environment",
+        "list_environments",
+        "save_environment",
+    },
+    "EvaluationManager": {
+        "complete_evaluation",
+        "create_baseline",
+        "create_evaluation",
+        "get_evaluation",
+        "list_evaluations",
+        "update_progress",
+        "update_status",
+    },
+    "EvaluationResultManager": {"get_result", "list_results", "log_result"},
+    "MemberManager": {"find_member", "get_member", "list_members", "remove_member", "save_member"},
+    "MetricManager": {"append", "get_series", "list_names", "log"},
+    "ModelCheckpointManager": {
+        "delete_checkpoint",
+        "get_by_number",
+        "get_checkpoint",
+        "get_latest",
+        "list_checkpoints",
+        "log_evaluation",
+        "save_checkpoint",
+    },
+    "RewardManager": {"get_reward", "list_rewards", "log_reward"},
+    "RolloutGroupManager": {"create_group", "delete_group", "get_group", "list_groups"},
+    "RolloutManager": {
+        "complete_rollout",
+        "create_rollout",
+        "delete_rollout",
+        "get_rollout",
+        "get_trajectory",
+        "list_rollouts",
+        "log_agent_state",
+        "log_reward",
+        "log_tool_call",
+        "update_status",
+    },
+    "StatusHistoryManager": {"get_change", "list_changes"},
+    "TaskManager": {"delete_task", "get_by_external_id", "get_task", "import_tasks", "list_tasks", "save_task"},
+    "ToolCallManager": {"get_tool_call", "list_tool_calls", "log_tool_call"},
+    "TrainingRunManager": {
+        "create_run",
+        "delete_run",
+        "find_by_run_name",
+        "finish",
+        "get_by_run_name",
+        "get_metrics",
+        "get_run",
+        "heartbeat",
+        "list_runs",
+        "update_run",
+        "update_status",
+    },
+    "TrainingStepManager": {"complete_step", "get_step", "list_steps", "start_step", "update_status", "update_step"},
+    "TurnManager": {"get_by_step_number", "get_turn", "list_turns", "log_turn"},
+    "ValidationManager": {"get_validation", "list_validations", "log_validation"},
+    "ValidatorManager": {"delete_validator", "get_validator", "list_validators", "save_validator"},
+}
+GUIDE: dict[str, list[str]] = {
+    "TrainingRunManager.create_run": ["name", "algorithm", "environment", "config"],
+    "TrainingRunManager.update_status": ["run_id", "status", "metrics"],
+    "RolloutManager.create_rollout": [
+        "training_run_id",
+        "episode_number",
+        "environment",
+        "task_description",
+        "metadata",
+    ],
+    "RolloutManager.log_agent_state": [
+        "rollout_id",
+        "step_number",
+        "observation",
+        "action",
+        "thought",
+        "memory_summary",
+    ],
+    "RolloutManager.log_tool_call": [
+        "agent_state_id",
+        "tool_name",
+        "tool_input",
+        "tool_output",
+        "success",
+        "execution_time_ms",
+        "error_message",
+    ],
+    "RolloutManager.log_reward": ["rollout_id", "step_number", "reward", "reward_type", "details"],
+    "RolloutManager.complete_rollout": ["rollout_id", "status", "total_reward", "step_count"],
+}
+
+
+def own_names(manager: type) -> set[str]:
+    return {name for name, value in vars(manager).items() if isinstance(value, classmethod) and name[0] != "_"}
+
+
+def test_the_guides_module_has_exactly_these_names() -> None:
+    further = {"BatchResult", "MetricPoint", "Refusal", "write_batch"}
+
+    assert set(supabase_db.__all__) == MANAGERS.keys() | further
+    assert supabase_client.__all__ == ["get_supabase"]
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_a_manager_has_exactly_these_methods(name: str) -> None:
+    manager = getattr(supabase_db, name)
+
+    assert own_names(manager) == MANAGERS[name]
+    assert issubclass(manager, Manager)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+def test_the_guides_calls_may_be_made_by_position_and_by_name(name: str) -> None:
+    manager, method = name.split(".")
+    parameters = inspect.signature(getattr(getattr(supabase_db, manager), method)).parameters
+
+    by_position = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert by_position[: len(GUIDE[name])] == GUIDE[name]
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_everything_public_is_documented(name: str) -> None:
+    manager = getattr(supabase_db, name)
+
+    undocumented = [method for method in own_names(manager) if not getattr(manager, method).__doc__]
+    assert manager.__doc__
+    assert undocumented == []
