@@ -27,7 +27,8 @@ begin
   if tg_op = 'UPDATE' and cardinality(new.steps) < cardinality(old.steps) then
     return old;
   end if;
-  select min(s), max(s) into new.first_step, new.last_step from unnest(new.steps) s;
+  -- Of a chunk without steps the constraints have more to say than that it has no first one.
+  select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
   new.updated_at := now();
   return new;
 end

@@ -34,10 +34,24 @@ $$;
 
 -- Staging -----------------------------------------------------------------------------------------------------------------------
 
+create function internal.empty_stage(staged regclass) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  -- Deleting is cheaper than truncating while little is left behind, which no vacuum would ever clear away.
+  if pg_table_size(staged) > 1024 * 1024 then
+    execute format('truncate table %s', staged);
+  else
+    execute format('delete from %s', staged);
+  end if;
+end
+$$;
+
 create function internal.open_stage(kinds text[]) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- The session's staging tables, empty at each commit. Made once a session, and anew when the schema has changed.
+-- Empty staging tables of some kinds, made once a session, and anew when the schema has changed. Emptied here and not by `on commit`,
+-- which would have every commit truncate every table that the session ever staged in.
 declare
   k text;
   columns text;
@@ -45,20 +59,24 @@ declare
 begin
   if to_regclass('pg_temp.stage_json') is null then
     -- Not compressed: what is staged is read once and thrown away.
-    create temporary table stage_json (kind text, ordinal integer, record jsonb, nested jsonb)
-      with (toast_tuple_target = 8160) on commit delete rows;
+    create temporary table stage_json (kind text, ordinal integer, record jsonb, nested jsonb) with (toast_tuple_target = 8160);
     alter table pg_temp.stage_json alter column record set storage external, alter column nested set storage external;
-    create temporary table stage_refused (kind text, ordinal integer, id text, code text, field text, message text) on commit delete rows;
+    create index on pg_temp.stage_json (kind, ordinal);
+    create temporary table stage_refused (kind text, ordinal integer, id text, code text, field text, message text);
     grant all on pg_temp.stage_json, pg_temp.stage_refused to authenticated, service_role;
   end if;
+  perform internal.empty_stage('pg_temp.stage_json'), internal.empty_stage('pg_temp.stage_refused');
   foreach k in array kinds loop
     staged := to_regclass('pg_temp.stage_' || k);
     columns := (select string_agg(format('%I %s', c.name, c.type), ', ') from internal.record_columns(k) c);
-    continue when obj_description(staged, 'pg_class') = md5(columns);
+    if obj_description(staged, 'pg_class') = md5(columns) then
+      perform internal.empty_stage(staged);
+      continue;
+    end if;
     if staged is not null then
       execute format('drop table %s', staged);
     end if;
-    execute format('create temporary table %I (ordinal integer, round integer, %s) with (toast_tuple_target = 8160) on commit delete rows', 'stage_' || k, columns);
+    execute format('create temporary table %I (ordinal integer primary key, round integer, %s) with (toast_tuple_target = 8160)', 'stage_' || k, columns);
     execute format('grant all on pg_temp.%I to authenticated, service_role', 'stage_' || k);
     execute format('comment on table pg_temp.%I is %L', 'stage_' || k, md5(columns));
   end loop;
@@ -166,10 +184,30 @@ as $$
 declare
   record_id text;
   culprit text := nullif(field, '');
+  parent record;
+  unknown text;
 begin
   record_id := (select s.record ->> 'id' from pg_temp.stage_json s where s.kind = refuse.kind and s.ordinal = refuse.ordinal);
   if record_id is null and to_regclass('pg_temp.stage_' || kind) is not null then
     execute format('select s.id::text from pg_temp.%I s where s.ordinal = $1', 'stage_' || kind) into record_id using ordinal;
+  end if;
+  -- Row security looks before the foreign keys do: what hangs on nothing is not somebody else's.
+  if state = '42501' then
+    for parent in
+      select a.attname as field, c.confrelid::regclass as known
+      from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+      where c.contype = 'f' and c.conrelid = format('public.%I', kind)::regclass and a.attname <> 'owner_id'
+      order by a.attnum
+    loop
+      execute format('select s.%1$I from pg_temp.%2$I s where s.ordinal = $1 and s.%1$I is not null
+                      and not exists (select 1 from %3$s k where k.id = s.%1$I)', parent.field, 'stage_' || kind, parent.known)
+      into unknown using ordinal;
+      if unknown is not null then
+        state := '23503';
+        detail := format('Key (%s)=(%s)', parent.field, unknown);
+        exit;
+      end if;
+    end loop;
   end if;
   if culprit is null then
     culprit := case
@@ -333,8 +371,8 @@ begin
         select coalesce(array_agg(id), '{}') into made from added;
         -- What another session made meanwhile is there to be changed.
         update pg_temp.%5$I s set round = s.round + 1
-        where s.ordinal between low and high and s.id in (
-          select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made));
+        where s.ordinal between low and high and s.id = any (array(
+          select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made)));
 
         perform internal.refuse_move((
           select %8$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
@@ -398,7 +436,7 @@ select internal.define_merge('media', 'left join public.rollouts p on p.id = s.r
 select internal.define_merge('jobs');
 select internal.define_merge('metric_chunks');
 
-create function internal.merge_range(stage text, kind text, low integer, high integer) returns void
+create function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
 language plpgsql set search_path = ''
 as $$
 -- Do the whole range at once; if a record in it cannot be taken, halve, until the one at fault stands alone.
@@ -407,6 +445,7 @@ declare
   detail text;
   field text;
   constraint_name text;
+  retry boolean := false;
 begin
   begin
     if stage = 'type' then
@@ -419,12 +458,19 @@ begin
     if internal.refusal_code(sqlstate) is null then
       raise;
     end if;
-    if low = high then
+    -- Another session may just have made the very same row, which was found out by another index than that of the id: look again.
+    if low = high and sqlstate = '23505' and not again then
+      retry := true;
+    elsif low = high then
       get stacked diagnostics message = message_text, detail = pg_exception_detail, field = column_name, constraint_name = constraint_name;
       perform internal.refuse(kind, low, sqlstate, message, detail, field, constraint_name);
       return;
     end if;
   end;
+  if retry then
+    perform internal.merge_range(stage, kind, low, high, again => true);
+    return;
+  end if;
   perform internal.merge_range(stage, kind, low, (low + high) / 2);
   perform internal.merge_range(stage, kind, (low + high) / 2 + 1, high);
 end
@@ -499,14 +545,11 @@ declare
   rows jsonb;
   returned jsonb := '{}';
 begin
-  perform internal.open_stage('{}');
-  -- A transaction may ingest more than once.
-  delete from pg_temp.stage_json;
-  delete from pg_temp.stage_refused;
+  perform internal.open_stage(array(
+    select r.kind from internal.record_kinds() r
+    where batch ? r.kind or (batch ? 'agent_states' and r.kind in ('tool_calls', 'observations', 'generations', 'rewards'))));
   kinds := internal.stage_batch(batch);
-  perform internal.open_stage(kinds);
   foreach k in array kinds loop
-    execute format('delete from pg_temp.%I', 'stage_' || k);
     select max(s.ordinal) into high from pg_temp.stage_json s where s.kind = k;
     perform internal.merge_range('type', k, 0, high);
   end loop;
@@ -556,7 +599,7 @@ end
 $$;
 comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
 
-revoke execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.stage_batch, internal.refusal_code,
+revoke execute on function internal.record_kinds, internal.record_columns, internal.empty_stage, internal.open_stage, internal.stage_batch, internal.refusal_code,
   internal.explain_refusal, internal.refuse, internal.check_record, internal.type_records, internal.refuse_move, internal.define_merge, internal.merge_range,
   internal.beat_runs, internal.merge_stage from public;
 grant execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.stage_batch, internal.refusal_code,
