@@ -33,7 +33,8 @@ export async function createHandler(settings: Settings, connection: GatewayConne
       return await serveDashboard(request, settings.dashboardDir);
     }
     if (isPreflight(request)) return preflight(request);
-    const translated = new Request(request, { headers: await keys.translate(request) });
+    const { url, method, body } = request;
+    const translated = new Request(url, { method, body, headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
     if (isAdminUsersPath(pathname)) return withCors(await adminUsers(translated, connection, keys));

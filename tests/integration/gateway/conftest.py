@@ -142,7 +142,7 @@ def member(gateway: Gateway, admin: Client) -> Iterator[Client]:
 
 
 @pytest.fixture
-def sql(postgres: Postgres, gateway: Gateway) -> Iterator[psycopg.Connection]:
+def sql(postgres: Postgres) -> Iterator[psycopg.Connection]:
     """The database itself, as its owner; each statement commits."""
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         yield connection

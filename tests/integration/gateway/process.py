@@ -72,7 +72,6 @@ class GatewaySettings:
             deno_binary(),
             "run",
             "--no-prompt",
-            "--unstable-no-legacy-abort",
             f"--config={GATEWAY.with_name('deno.json')}",
             "--allow-net=127.0.0.1",
             f"--allow-read={self.storage_dir},{self.dashboard_dir}",

@@ -52,8 +52,8 @@ def test_an_upsert_changes_what_conflicts_and_inserts_the_rest(admin: Client) ->
     admin.table("authors").insert({"name": "Ada", "tags": ["old"]}).execute()
     rows = [{"name": "Ada", "tags": ["new"]}, {"name": "Ben", "tags": []}]
     stored = admin.table("authors").upsert(rows, on_conflict="name").execute().data
-    assert [(row["id"], row["name"], row["tags"]) for row in stored][0] == (1, "Ada", ["new"])
-    assert stored[1]["name"] == "Ben"
+    assert [(row["name"], row["tags"]) for row in stored] == [("Ada", ["new"]), ("Ben", [])]
+    assert stored[0]["id"] == 1, "the row that was there"
     by_key = admin.table("authors").upsert({"id": 1, "name": "Ada L."}).execute().data
     assert by_key == [{"id": 1, "name": "Ada L.", "born": None, "tags": ["new"]}]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
@@ -44,8 +45,6 @@ def test_the_dashboard_is_served_and_its_pages_route_themselves(http: httpx.Clie
 )
 def test_no_file_outside_the_dashboard_is_served(gateway: Gateway, path: str) -> None:
     request = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    import socket
-
     with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))) as connection:
         connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -76,7 +75,7 @@ def test_one_bundled_file_serves_without_any_package(settings: GatewaySettings, 
     class Bundled(GatewaySettings):
         @property
         def command(self) -> list[str]:
-            permissions = [part for part in super().command if part.startswith(("--allow", "--ignore", "--unstable"))]
+            permissions = [part for part in super().command if part.startswith(("--allow", "--ignore"))]
             offline = ["--no-prompt", "--no-npm", "--cached-only", "--no-config", "--no-lock"]
             return [deno_binary(), "run", *offline, *permissions, str(bundle)]
 

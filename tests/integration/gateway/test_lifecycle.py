@@ -84,11 +84,13 @@ def test_a_changed_schema_is_served_without_a_restart(gateway: Gateway, sql: psy
     eventually(works)
     sql.execute("alter table public.fresh add column note text")
     eventually(
-        lambda: httpx.post(
-            f"{gateway.url}/rest/v1/fresh",
-            json={"id": 1, "note": "x"},
-            headers={"apikey": gateway.settings.secret_key, "Prefer": "resolution=merge-duplicates"},
-        ).is_success
+        lambda: (
+            httpx.post(
+                f"{gateway.url}/rest/v1/fresh",
+                json={"id": 1, "note": "x"},
+                headers={"apikey": gateway.settings.secret_key, "Prefer": "resolution=merge-duplicates"},
+            ).is_success
+        )
     )
     assert client.table("fresh").select("note").execute().data == [{"note": "x"}]
     sql.execute("drop table public.fresh")
@@ -102,9 +104,7 @@ def test_a_hangup_signal_reads_the_schema_again(own_gateway: Gateway, sql: psyco
         headers = {"apikey": own_gateway.settings.secret_key}
         assert httpx.get(f"{own_gateway.url}/rest/v1/unannounced", headers=headers).status_code == 404
         os.kill(own_gateway.process.pid, signal.SIGHUP)
-        eventually(
-            lambda: httpx.get(f"{own_gateway.url}/rest/v1/unannounced", headers=headers).status_code == 200
-        )
+        eventually(lambda: httpx.get(f"{own_gateway.url}/rest/v1/unannounced", headers=headers).status_code == 200)
     finally:
         sql.execute("drop table public.unannounced")
 
@@ -163,10 +163,10 @@ def test_connections_cut_by_the_server_are_replaced(gateway: Gateway, sql: psyco
     for _ in range(3):
         sql.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name like '%gateway'")
         eventually(
-            lambda: httpx.get(
-                f"{gateway.url}/rest/v1/authors", headers={"apikey": gateway.settings.secret_key}
-            ).status_code
-            == 200
+            lambda: (
+                httpx.get(f"{gateway.url}/rest/v1/authors", headers={"apikey": gateway.settings.secret_key}).status_code
+                == 200
+            )
         )
     assert client.rpc("add_numbers", {"a": 1}).execute().data == 2
 

@@ -130,7 +130,7 @@ def test_a_listing_by_cursor_visits_every_key_once(files: Any) -> None:
     assert [item.name for item in delimited.objects] == ["a.txt", "c.txt"]
 
 
-def test_moving_and_copying_keep_the_content(gateway: Gateway, files: Any) -> None:
+def test_moving_and_copying_keep_the_content(files: Any) -> None:
     files.upload("one.txt", b"content", {**TEXT, "cache-control": "60"})
     files.copy("one.txt", "copy/two.txt")
     files.move("one.txt", "moved/three.txt")
@@ -163,7 +163,9 @@ def test_a_signed_url_needs_no_key_and_opens_one_object(bucket: str, files: Any)
     assert refusal(lambda: files.create_signed_url("none", 60)) == ("404", "not_found")
 
 
-def test_an_expired_or_forged_signed_url_is_refused(gateway: Gateway, http: httpx.Client, bucket: str, files: Any) -> None:
+def test_an_expired_or_forged_signed_url_is_refused(
+    gateway: Gateway, http: httpx.Client, bucket: str, files: Any
+) -> None:
     files.upload("one.txt", b"content", TEXT)
     path = f"/storage/v1/object/sign/{bucket}/one.txt"
     # A token of a user, signed with the project's own secret, is not a URL's token.
@@ -206,7 +208,8 @@ def test_parts_and_unchanged_objects_are_answered_as_such(
     assert (whole.headers["content-length"], whole.headers["accept-ranges"]) == ("10", "bytes")
     assert http.get(path, headers={**headers, "If-None-Match": whole.headers["etag"]}).status_code == 304
     head = http.head(path, headers=headers)
-    assert (head.status_code, head.headers["content-length"], head.headers["etag"]) == (200, "10", whole.headers["etag"])
+    assert (head.status_code, head.headers["content-length"]) == (200, "10")
+    assert head.headers["etag"] == whole.headers["etag"]
 
 
 def test_a_public_bucket_is_read_without_a_key_and_a_private_one_is_not(admin: Client, bucket: str, files: Any) -> None:

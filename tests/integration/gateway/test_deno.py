@@ -1,0 +1,52 @@
+"""The TypeScript's own tests and checks, run by the Deno that runs the gateway."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from .process import GATEWAY, ROOT, deno_binary
+
+LOCAL = GATEWAY.parent
+FUNCTIONS = ROOT / "supabase" / "functions"
+ENTRY_POINTS = sorted(path.parent.name for path in FUNCTIONS.glob("*/index.ts"))
+
+
+def deno(*arguments: str) -> None:
+    """Run Deno in the gateway's folder; its output is the failure's message."""
+    result = subprocess.run(
+        [deno_binary(), *arguments],
+        cwd=LOCAL,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_units_behave() -> None:
+    deno("test", "--quiet", "--allow-env", "--allow-net=127.0.0.1", ".", str(FUNCTIONS / "_shared"))
+
+
+def test_the_sources_are_typed_linted_and_formatted() -> None:
+    deno("check", "gateway.ts")
+    deno("lint", "--quiet", ".", str(FUNCTIONS))
+    deno("fmt", "--check", "--quiet", ".")
+
+
+def test_the_lock_file_is_complete() -> None:
+    deno("cache", "--frozen", "gateway.ts")
+
+
+def test_the_functions_stand_alone_as_they_are_deployed() -> None:
+    deno("check", "--no-config", "--no-lock", *(str(FUNCTIONS / name / "index.ts") for name in ENTRY_POINTS))
+
+
+def test_every_function_is_served_and_checks_its_own_keys_when_deployed() -> None:
+    served = (LOCAL / "functions.ts").read_text()
+    config = (ROOT / "supabase" / "config.toml").read_text()
+    for name in ENTRY_POINTS:
+        assert f'"../functions/{name}/index.ts"' in served, f"{name} is missing in functions.ts"
+        assert f"[functions.{name}]\nverify_jwt = false" in config, f"{name} is missing in config.toml"
