@@ -35,7 +35,7 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
             if (dashboard / "index.html").exists():
                 include[str(dashboard)] = f"{EMBEDDED}/dashboard"
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+    def finalize(self, *_: object) -> None:
         """Remove the scratch folder."""
         if hasattr(self, "_scratch"):
             self._scratch.cleanup()
