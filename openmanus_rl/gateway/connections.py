@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
-
-from supabase import Client, create_client
-from supabase.lib.client_options import SyncClientOptions
+from typing import TYPE_CHECKING, Protocol
 
 from openmanus_rl.gateway.client import Gateway
 from openmanus_rl.gateway.http import HttpDoor, is_loopback
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.gateway.translate import translated
 from openmanus_rl.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from supabase import Client
 
 __all__ = ["forget_gateways", "get_gateway", "get_supabase"]
 
@@ -97,6 +97,10 @@ def _new_client(settings: Settings, *, use_anon_key: bool) -> Client:
     else:
         url = settings.require_url()
         key = settings.require_anon_key() if use_anon_key else settings.require_service_role_key()
+    # Imported here: supabase-py is slow to import, and the gateway itself does without most of it.
+    from supabase import create_client
+    from supabase.lib.client_options import SyncClientOptions
+
     door = HttpDoor(
         connect_timeout_seconds=settings.connect_timeout_seconds,
         request_timeout_seconds=settings.request_timeout_seconds,

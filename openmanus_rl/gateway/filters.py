@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Generic, TypeVar
@@ -155,7 +155,7 @@ class Page(Generic[RowT]):
     total: int | None
     next_offset: int | None
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[RowT]:
         return iter(self.rows)
 
     def __len__(self) -> int:

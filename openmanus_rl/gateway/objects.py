@@ -69,6 +69,18 @@ def check_object_path(path: str) -> str:
     return path
 
 
+def bucket_from(row: Mapping[str, Any], *, name: str) -> Bucket:
+    """Read the answer of `GET /bucket/{name}`."""
+    types = row.get("allowed_mime_types")
+    limit = row.get("file_size_limit")
+    return Bucket(
+        name=name,
+        public=bool(row.get("public")),
+        file_size_limit_bytes=int(limit) if limit is not None else None,
+        allowed_mime_types=tuple(types) if types else None,
+    )
+
+
 def info_from(row: Mapping[str, Any], *, bucket: str, path: str, attempt: str) -> ObjectInfo:
     """Read the answer of `GET /object/info`."""
     size = row.get("size")
@@ -97,3 +109,11 @@ def entry_from(row: Mapping[str, Any], *, folder: str) -> Entry:
         content_type=metadata.get("mimetype"),
         updated_at=row.get("updated_at"),
     )
+
+
+def check_whole(info: ObjectInfo, attempt: str, received_bytes: int, sha256: str) -> None:
+    """Refuse a download that is not all of the file, or not the file."""
+    if received_bytes != info.size_bytes:
+        raise BadResponse(f"{attempt}: {received_bytes} bytes arrived where {info.size_bytes} were due")
+    if info.sha256 is not None and sha256 != info.sha256:
+        raise BadResponse(f"{attempt}: what arrived does not have the recorded SHA-256")

@@ -18,7 +18,16 @@ import httpx
 from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFoundError
 from openmanus_rl.gateway.filters import Page
 from openmanus_rl.gateway.http import NO_BODY, HttpDoor, read_object, read_rows
-from openmanus_rl.gateway.objects import Bucket, Entry, ObjectInfo, check_object_path, entry_from, info_from
+from openmanus_rl.gateway.objects import (
+    Bucket,
+    Entry,
+    ObjectInfo,
+    bucket_from,
+    check_object_path,
+    check_whole,
+    entry_from,
+    info_from,
+)
 from openmanus_rl.gateway.transfer import CHUNK_BYTES, FileSource, Progress, fingerprint, write_aside
 from openmanus_rl.gateway.translate import error_from_response
 
@@ -110,7 +119,7 @@ class Storage:
                     received_bytes += len(chunk)
                     if on_progress is not None:
                         on_progress(received_bytes, info.size_bytes)
-                _check_whole(info, attempt, received_bytes, digest.hexdigest())
+                check_whole(info, attempt, received_bytes, digest.hexdigest())
 
         self._stream("GET", self._object_url(bucket, path), attempt=attempt, read=fetch)
         return info
@@ -122,7 +131,7 @@ class Storage:
 
         def fetch(response: httpx.Response) -> bytes:
             content = response.read()
-            _check_whole(info, attempt, len(content), hashlib.sha256(content).hexdigest())
+            check_whole(info, attempt, len(content), hashlib.sha256(content).hexdigest())
             return content
 
         return self._stream("GET", self._object_url(bucket, path), attempt=attempt, read=fetch)
@@ -210,14 +219,7 @@ class Storage:
         """Return a bucket's limits."""
         url = f"{self._url}/bucket/{quote(name, safe='')}"
         row = self._request("GET", url, attempt=f"look up bucket {name}", read=read_object)
-        types = row.get("allowed_mime_types")
-        limit = row.get("file_size_limit")
-        return Bucket(
-            name=name,
-            public=bool(row.get("public")),
-            file_size_limit_bytes=int(limit) if limit is not None else None,
-            allowed_mime_types=tuple(types) if types else None,
-        )
+        return bucket_from(row, name=name)
 
     def _put(
         self,
@@ -311,10 +313,3 @@ def _check_stored(response: httpx.Response, attempt: str) -> None:
     response.read()
     if "Key" not in read_object(response, attempt):
         raise BadResponse(f"{attempt}: the answer does not say where the file was put")
-
-
-def _check_whole(info: ObjectInfo, attempt: str, received_bytes: int, sha256: str) -> None:
-    if received_bytes != info.size_bytes:
-        raise BadResponse(f"{attempt}: {received_bytes} bytes arrived where {info.size_bytes} were due")
-    if info.sha256 is not None and sha256 != info.sha256:
-        raise BadResponse(f"{attempt}: what arrived does not have the recorded SHA-256")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import json
 import ssl
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import psycopg
-from postgrest.exceptions import APIError
-from storage3.exceptions import StorageApiError
-from storage3.utils import StorageException
-from supabase import SupabaseException
-from supabase_auth.errors import AuthApiError, AuthRetryableError
-from supabase_auth.errors import AuthError as SupabaseAuthError
-from supabase_functions.errors import FunctionsError
 
 from openmanus_rl.errors import (
     AuthError,
@@ -58,14 +51,22 @@ _BY_STATUS: dict[int, type[OpenManusError]] = {
     501: UnsupportedError,
     504: TimeoutExceeded,
 }
-_HINTS: dict[type[OpenManusError], str] = {
+HINTS: dict[type[OpenManusError], str] = {
     AuthError: "check SUPABASE_SERVICE_ROLE_KEY, or sign in again if a user's token was used",
     SchemaMismatch: "apply the migrations with `openmanus-rl migrate`",
+}
+_FURTHER_LIBRARIES: dict[str, str] = {
+    "postgrest.exceptions": "APIError",
+    "psycopg": "Error",
+    "storage3.utils": "StorageException",
+    "supabase": "SupabaseException",
+    "supabase_auth.errors": "AuthError",
+    "supabase_functions.errors": "FunctionsError",
 }
 
 
 @dataclass(frozen=True)
-class _Failure:
+class Failure:
     """What an answer says about its failure, whichever service wrote it."""
 
     status: int
@@ -80,18 +81,19 @@ def translated(attempt: str) -> Iterator[None]:
     """Turn any failure of a client library inside the block into one of our errors, chained."""
     try:
         yield
-    except (
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        httpx.StreamError,
-        APIError,
-        StorageException,
-        FunctionsError,
-        SupabaseAuthError,
-        SupabaseException,
-        psycopg.Error,
-    ) as error:
+    except _library_errors() as error:
         raise error_from_exception(error, attempt) from error
+
+
+def _library_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of the libraries in use: one that was never imported is slow to import and raised nothing."""
+    found: list[type[Exception]] = [httpx.HTTPError, httpx.InvalidURL, httpx.StreamError]
+    for module, name in _FURTHER_LIBRARIES.items():
+        # A module that another thread is just importing may not have the name yet.
+        error = getattr(sys.modules.get(module), name, None)
+        if error is not None:
+            found.append(error)
+    return tuple(found)
 
 
 def error_from_response(response: httpx.Response, attempt: str) -> OpenManusError:
@@ -106,7 +108,7 @@ def error_from_response(response: httpx.Response, attempt: str) -> OpenManusErro
     failure = _read_failure(response)
     if failure is None:
         return _error_from_page(response, attempt)
-    return _build(failure, attempt, retry_after_seconds=_retry_after_seconds(response))
+    return build_error(failure, attempt, retry_after_seconds=_retry_after_seconds(response))
 
 
 def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
@@ -115,26 +117,13 @@ def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
         return error_from_response(error.response, attempt)
     if isinstance(error, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)):
         return _error_from_httpx(error, attempt)
-    if isinstance(error, APIError):
-        code = error.code or ""
-        status = int(code) if code.isdigit() and len(code) == 3 else 0
-        return _build(_Failure(status, code, error.message or str(error), error.details, error.hint), attempt)
-    if isinstance(error, StorageApiError):
-        return _build(_Failure(int(error.status), str(error.code), error.message), attempt)
-    if isinstance(error, FunctionsError):
-        return _build(_Failure(error.status, "", str(error.message)), attempt)
-    if isinstance(error, AuthRetryableError):
-        return ConnectionFailed(f"{attempt}: {error.message}", status=error.status or None)
-    if isinstance(error, AuthApiError):
-        return _build(_Failure(error.status, error.code or "", error.message), attempt)
-    if isinstance(error, SupabaseAuthError):
-        return AuthError(f"{attempt}: {error.message}", hint=_HINTS[AuthError])
-    if isinstance(error, psycopg.Error):
-        return _error_from_psycopg(error, attempt)
-    return InvalidInput(f"{attempt}: {error}")
+    # Imported here: it needs every library, and is needed by few failures.
+    from openmanus_rl.gateway.translate_libraries import error_from_library
+
+    return error_from_library(error, attempt)
 
 
-def _build(failure: _Failure, attempt: str, *, retry_after_seconds: float | None = None) -> OpenManusError:
+def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | None = None) -> OpenManusError:
     status = failure.status
     if status in (429, 502, 503):
         cls = _BY_STATUS.get(status, ServerError)
@@ -145,16 +134,16 @@ def _build(failure: _Failure, attempt: str, *, retry_after_seconds: float | None
     arguments: dict[str, Any] = {
         "code": failure.code or None,
         "details": failure.details,
-        "hint": failure.hint or _HINTS.get(cls),
+        "hint": failure.hint or HINTS.get(cls),
         "status": status or None,
         "field": field_of(failure.message, failure.details),
     }
     if issubclass(cls, TransientError):
         arguments["retry_after_seconds"] = retry_after_seconds
-    return cls(_worded(failure.code, failure.message, attempt), **arguments)
+    return cls(worded(failure.code, failure.message, attempt), **arguments)
 
 
-def _worded(code: str, message: str, attempt: str) -> str:
+def worded(code: str, message: str, attempt: str) -> str:
     """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
     return message if code.startswith("OM") else f"{attempt}: {message}"
 
@@ -167,7 +156,7 @@ def _class_for_status(status: int) -> type[OpenManusError]:
     return InvalidInput if 400 <= status < 500 else BadResponse
 
 
-def _read_failure(response: httpx.Response) -> _Failure | None:
+def _read_failure(response: httpx.Response) -> Failure | None:
     """Read the error shapes of PostgREST, Storage, Auth, the API gateway and our functions; None if it is none."""
     try:
         body = json.loads(response.content)
@@ -188,16 +177,16 @@ def _read_failure(response: httpx.Response) -> _Failure | None:
         status = int(told)
     code = body.get("code") or body.get("error_code") or body.get("error") or ""
     hint = body.get("hint")
-    return _Failure(
+    return Failure(
         status=status,
         code=str(code) if code != message else "",
         message=message,
-        details=_parsed(body.get("details")),
+        details=parse_details(body.get("details")),
         hint=hint if isinstance(hint, str) else None,
     )
 
 
-def _parsed(details: Any) -> Any:
+def parse_details(details: Any) -> Any:
     """Return details as an object where our SQL wrote them as JSON text."""
     if isinstance(details, str) and details.startswith("{"):
         try:
@@ -268,33 +257,3 @@ def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
-    # libpq spreads a failed connection over several lines.
-    message = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
-    details = _parsed(error.diag.message_detail)
-    code = error.sqlstate or ""
-    cls = class_for_code(code, message) or _class_for_connection_text(error, message)
-    hint = error.diag.message_hint or _HINTS.get(cls)
-    if cls is AuthError or (cls is NotFoundError and not code):
-        hint = "check the user, password and database name in DATABASE_URL"
-    return cls(
-        _worded(code, message, attempt),
-        code=code or None,
-        details=details,
-        hint=hint,
-        field=error.diag.column_name or field_of(message, details) or error.diag.constraint_name,
-    )
-
-
-def _class_for_connection_text(error: psycopg.Error, message: str) -> type[OpenManusError]:
-    """Judge a failure without a known code; libpq reports a failed connection as text alone."""
-    if isinstance(error, psycopg.errors.ConnectionTimeout):
-        return TimeoutExceeded
-    if "password authentication failed" in message or "no password supplied" in message:
-        return AuthError
-    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        missing = "does not exist" in message and not error.sqlstate
-        return NotFoundError if missing else ConnectionFailed
-    return InvalidInput

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from openmanus_rl.errors import BadResponse, ConflictError, NotFoundError, SchemaMismatch
+from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFoundError, SchemaMismatch
 from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
 from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
 
@@ -24,7 +27,26 @@ _NUMBERING_ATTEMPTS = 8
 
 def known(**fields: Any) -> Row:
     """Return the fields that were given; the database takes a missing one for "leave it as it is"."""
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: storable(value) for name, value in fields.items() if value is not None}
+
+
+def storable(value: Any) -> Any:
+    """Return a number that JSON can't hold, such as the loss of a run that diverged, by the name the database takes."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+@contextmanager
+def _in_own_words(prefix: str) -> Iterator[None]:
+    """Name a field that can't be sent as the caller knows it, not by its place in the request."""
+    try:
+        yield
+    except InvalidInput as error:
+        if error.field and error.field.startswith(prefix):
+            error.field = error.field.removeprefix(prefix)
+            error.message = error.message.replace(prefix, "", 1)
+        raise
 
 
 class Manager:
@@ -112,6 +134,10 @@ class Manager:
                 f"{cls.noun} {row.get('id')}: the database answered a row of another shape ({fields})",
                 hint="apply the migrations with `openmanus-rl migrate`, or install the version that matches them",
             ) from error
+        for name in _float_fields(cls.model):
+            # NaN and the infinities come by their names, since JSON has no numbers for them.
+            if isinstance(row.get(name), str):
+                row[name] = float(row[name])
         return row
 
     # Writing
@@ -119,9 +145,9 @@ class Manager:
     @classmethod
     def _write(cls, record: Mapping[str, Any]) -> Row:
         """Write one record by the database's rules and return its row; a refusal is the error that names the field."""
-        answer = cls._gateway().rpc(
-            "ingest", {"batch": {cls.table: [record]}, "all_or_nothing": True, "return_rows": True}
-        )
+        batch = {cls.table: [record]}
+        with _in_own_words(f"batch.{cls.table}[0]."):
+            answer = cls._gateway().rpc("ingest", {"batch": batch, "all_or_nothing": True, "return_rows": True})
         try:
             row = answer["rows"][cls.table][0]
         except (KeyError, IndexError, TypeError) as error:
@@ -157,7 +183,8 @@ class Manager:
             "change_id": new_id(),
         }
         try:
-            row = cls._gateway().rpc("change_status", params)
+            with _in_own_words("fields."):
+                row = cls._gateway().rpc("change_status", params)
         except NotFoundError as error:
             # The database knows it as entity_id; the caller knows it by the name of an argument.
             error.field = error.field or field
@@ -184,6 +211,11 @@ class Manager:
                 if attempt == _NUMBERING_ATTEMPTS:
                     raise
         raise AssertionError("the loop above returns or raises")
+
+
+@lru_cache
+def _float_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(name for name, info in model.model_fields.items() if info.annotation in (float, float | None))
 
 
 def matching(**values: Any) -> list[Filter]:

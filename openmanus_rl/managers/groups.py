@@ -9,7 +9,7 @@ from openmanus_rl.errors import InvalidInput
 from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, matching
 from openmanus_rl.records import RolloutGroup
-from openmanus_rl.records.ids import Id, as_id, group_id
+from openmanus_rl.records.ids import Id, as_id, group_id, new_id
 
 __all__ = ["RolloutGroupManager"]
 
@@ -44,10 +44,10 @@ class RolloutGroupManager(Manager):
         assert given is not None
         parent = as_id(given, field=column)
 
-        def write(free_number: int) -> Row:
+        def write(row_id: str, taken_number: int) -> Row:
             return cls._create(
-                group_id(parent, free_number),
-                number=free_number,
+                row_id,
+                number=taken_number,
                 task_id=None if task_id is None else as_id(task_id, field="task_id"),
                 task_description=task_description,
                 metadata=metadata,
@@ -55,8 +55,10 @@ class RolloutGroupManager(Manager):
             )
 
         if number is not None:
-            return write(number)
-        return cls._numbered("number", Filter.eq(column, parent), write)
+            return write(group_id(parent, number), number)
+        # An id of its own: with one that follows from the number, two writers of a number would share a group.
+        made_id = new_id()
+        return cls._numbered("number", Filter.eq(column, parent), lambda free_number: write(made_id, free_number))
 
     @classmethod
     def get_group(cls, group: Id) -> Row:

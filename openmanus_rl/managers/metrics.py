@@ -10,7 +10,7 @@ from typing import Any
 
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.gateway import Filter, Row
-from openmanus_rl.managers.base import Manager
+from openmanus_rl.managers.base import Manager, storable
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import Id, as_id, new_id
 from openmanus_rl.records.rows import PublicMetricChunks
@@ -115,11 +115,8 @@ def _encoded(name: str, value: Any) -> float | str:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"metric {name}: {value!r} is not a number", field=name) from error
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return number
+    encoded: float | str = storable(number)
+    return encoded
 
 
 def _number(value: Any) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError, TransitionError
@@ -29,6 +32,19 @@ def test_a_step_is_started_measured_and_completed(gateway: Gateway, run: Row) ->
     assert steps.start_step(run["id"], 10)["status"] == "completed"
     with pytest.raises(TransitionError):
         steps.update_status(run["id"], 10, "running")
+
+
+def test_figures_of_a_step_that_diverged_are_kept(gateway: Gateway, run: Row) -> None:
+    steps = TrainingStepManager.using(gateway)
+    steps.start_step(run["id"], 1)
+    steps.update_step(run["id"], 1, loss=math.nan, grad_norm=math.inf)
+
+    for step in (steps.get_step(run["id"], 1), steps.list_steps(run["id"])[0]):
+        assert math.isnan(step["loss"])
+        assert (step["grad_norm"], step["kl"]) == (math.inf, None)
+    with pytest.raises(InvalidInput, match=r"^metrics\.loss can't be sent as JSON: nan") as caught:
+        steps.update_status(run["id"], 1, "completed", metrics={"loss": math.nan})
+    assert caught.value.field == "metrics.loss"
 
 
 def test_steps_are_listed_in_order_and_by_range(gateway: Gateway, run: Row) -> None:
@@ -65,9 +81,21 @@ def test_groups_number_themselves_and_count_their_rollouts(gateway: Gateway, run
         (run["id"], "alfworld", "find the ball")
     }
     assert [g["number"] for g in groups.list_groups(training_step_id=step["id"])] == [0, 1, 2]
-    assert groups.create_group(training_step_id=step["id"], number=0)["id"] == made[0]["id"]
+    numbered = groups.create_group(training_step_id=step["id"], number=7)
+    assert groups.create_group(training_step_id=step["id"], number=7)["id"] == numbered["id"]
     groups.delete_group(group["id"])
     assert rollouts.list_rollouts(group_id=group["id"]).rows == []
+
+
+def test_groups_made_at_once_each_get_a_number(gateway: Gateway, run: Row) -> None:
+    step = TrainingStepManager.using(gateway).start_step(run["id"], 1)
+    groups = RolloutGroupManager.using(gateway)
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: groups.create_group(training_step_id=step["id"]), range(8)))
+
+    assert sorted(group["number"] for group in made) == list(range(8))
+    assert len({group["id"] for group in made}) == 8
 
 
 def test_a_group_has_exactly_one_parent(gateway: Gateway) -> None:
