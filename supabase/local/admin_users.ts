@@ -1,5 +1,6 @@
 /** `/auth/v1/admin/users`: GoTrue's administration of users, which Supabase Lite lacks. Takes the secret key only. */
 import bcrypt from "bcryptjs";
+import { readJsonObject } from "./bodies.ts";
 import type { GatewayConnection } from "./database.ts";
 import type { Keys } from "./keys.ts";
 
@@ -172,13 +173,9 @@ async function withIdentities(sql: Sql, rows: readonly UserRow[]): Promise<Body[
 }
 
 async function json(request: Request): Promise<Body> {
-  try {
-    const body = JSON.parse((await request.text()) || "{}");
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
-  } catch {
-    // told below
-  }
-  throw new AuthError(400, "bad_json", "Could not parse request body as a JSON object");
+  const body = await readJsonObject(request);
+  if (body === null) throw new AuthError(400, "bad_json", "Could not parse request body as a JSON object");
+  return body;
 }
 
 function checkEmail(email: unknown): string {

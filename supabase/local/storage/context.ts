@@ -70,6 +70,11 @@ export class StorageContext {
     return this.connection.driver;
   }
 
+  /** One writer at a time for a key, so that each knows which version it replaces. */
+  async lock(sql: Sql, bucket: string, key: string): Promise<void> {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`${bucket}/${key}`}, 0))`;
+  }
+
   /** A bucket whether or not the caller may see it: its limits hold for everyone. */
   async bucket(id: string): Promise<Bucket> {
     const [row] = await this.sql<Bucket[]>`select * from storage.buckets where id = ${id}`;

@@ -27,6 +27,8 @@ export const tooLarge = () =>
 export const mimeTypeRefused = (type: string) =>
   new StorageError(415, "invalid_mime_type", `mime type ${type} is not supported`);
 
+export const diskFull = () => new StorageError(507, "InsufficientStorage", "The disk is full; nothing was stored");
+
 /** A database error as Storage tells it, or the error itself when it is ours to look into. */
 export function fromDatabase(error: unknown): unknown {
   switch ((error as { code?: string } | null)?.code) {

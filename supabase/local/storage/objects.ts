@@ -88,8 +88,9 @@ interface Copy {
 async function recordCopy(context: StorageContext, copying: Copy) {
   const { original, destinationBucket, destination, version, upsert } = copying;
   return await context.sql.begin(async (sql) => {
+    await context.lock(sql, destinationBucket, destination);
     const [existing] = await sql<ObjectRow[]>`
-      select version from storage.objects where bucket_id = ${destinationBucket} and name = ${destination} for update`;
+      select version from storage.objects where bucket_id = ${destinationBucket} and name = ${destination}`;
     const [copy] = await sql<ObjectRow[]>`
       insert into storage.objects (bucket_id, name, owner, owner_id, version, metadata, user_metadata)
       select ${destinationBucket}, ${destination}, ${context.owner}::uuid, ${context.owner}, ${version},

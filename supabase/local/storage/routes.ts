@@ -1,11 +1,12 @@
 /** `/storage/v1`: which operation a request asks for, and with whose rights. */
+import { readJsonObject } from "../bodies.ts";
 import type { Claims, GatewayConnection } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
 import { bearer, type Keys } from "../keys.ts";
 import * as buckets from "./buckets.ts";
 import { StorageContext } from "./context.ts";
 import { sendObject } from "./download.ts";
-import { bucketNotFound, invalidRequest, StorageError } from "./errors.ts";
+import { bucketNotFound, diskFull, invalidRequest, StorageError } from "./errors.ts";
 import type { FileStore } from "./files.ts";
 import { listObjects, listObjectsByCursor } from "./listing.ts";
 import * as objects from "./objects.ts";
@@ -25,13 +26,9 @@ function pathParts(request: Request): string[] {
 }
 
 async function json(request: Request): Promise<Record<string, unknown>> {
-  try {
-    const body = JSON.parse((await request.text()) || "{}");
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
-  } catch {
-    // told below
-  }
-  throw invalidRequest("The body must be a JSON object");
+  const body = await readJsonObject(request);
+  if (body === null) throw invalidRequest("The body must be a JSON object");
+  return body;
 }
 
 const keyOf = (parts: string[]) => parts.join("/");
@@ -139,6 +136,7 @@ export class Storage {
       return await this.#route(request);
     } catch (error) {
       if (error instanceof StorageError) return error.toResponse();
+      if (isDiskFull(error)) return diskFull().toResponse();
       if (isUnavailable(error)) {
         return new StorageError(503, "DatabaseUnavailable", "The database cannot be reached; try again").toResponse();
       }
@@ -189,6 +187,10 @@ export class Storage {
     if (!keyKind) throw new StorageError(401, "Unauthorized", "No API key found in request");
     return claimsOf(keyKind);
   }
+}
+
+function isDiskFull(error: unknown): boolean {
+  return ["ENOSPC", "EDQUOT"].includes((error as { code?: string } | null)?.code ?? "");
 }
 
 function claimsOf(kind: "publishable" | "secret"): Claims {

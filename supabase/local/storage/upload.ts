@@ -147,8 +147,9 @@ async function record(
     httpStatusCode: 200,
   };
   return await context.sql.begin(async (sql) => {
+    await context.lock(sql, bucket, key);
     const [existing] = await sql<ObjectRow[]>`
-      select * from storage.objects where bucket_id = ${bucket} and name = ${key} for update`;
+      select * from storage.objects where bucket_id = ${bucket} and name = ${key}`;
     if (existing && !upsert) throw alreadyExists();
     const columns = {
       bucket_id: bucket,

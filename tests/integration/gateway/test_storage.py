@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,18 @@ def test_a_taken_name_is_refused_unless_overwriting_was_asked_for(gateway: Gatew
     files.update("one.txt", b"fourth", TEXT)
     assert files.download("one.txt") == b"fourth"
     assert len(stored_files(gateway)) == before, "replaced contents are removed"
+
+
+def test_overwriting_at_once_leaves_one_whole_version(gateway: Gateway, bucket: str, files: Any) -> None:
+    before = stored_files(gateway)
+    contents = [f"version {n} ".encode() * 1000 for n in range(24)]
+    url = f"{gateway.url}/storage/v1/object/{bucket}/same.txt"
+    headers = {"apikey": gateway.settings.secret_key, **TEXT}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda content: httpx.put(url, content=content, headers=headers, timeout=30), contents))
+    assert {answer.status_code for answer in answers} == {200}
+    assert files.download("same.txt") in contents
+    assert len(stored_files(gateway) - before) == 1
 
 
 def test_empty_and_binary_files_survive(files: Any) -> None:
