@@ -13,13 +13,14 @@ interface ExactJson {
 
 const exact = JSON as unknown as ExactJson;
 
-/** Parse JSON; a whole number that a double cannot hold becomes a RawNumber, which JSON.stringify writes as it was. */
+/** Parse JSON; a whole number that would be written otherwise becomes a RawNumber, which JSON.stringify writes as it was. */
 export function parseExactly(text: string): unknown {
   // Only long digit runs can lose anything, and a reviver is slow: look first.
   if (!/\d{16}/.test(text) || !exact.rawJSON) return JSON.parse(text);
   return exact.parse(text, (_key, value, { source }) => {
+    // Written again, even a power of two loses its digits: 2^63 becomes 9223372036854776000.
     const isRounded = typeof value === "number" && /^-?\d{16,}$/.test(source ?? "") && Number.isFinite(value) &&
-      BigInt(source!) !== BigInt(value);
+      String(value) !== source;
     return isRounded ? exact.rawJSON!(source!) : value;
   });
 }

@@ -79,7 +79,7 @@ class Database:
                            " and table_type = 'BASE TABLE' order by 1")
         # A row's xmin changes with every version of it, so this notices inserts, updates and deletes.
         self._fingerprint = " union all ".join(
-            f"select '{table}', count(*), coalesce(sum(xmin::text::numeric), 0) from public.{table}" for (table,) in tables
+            f"select '{table}', count(*), sum(xmin::text::bigint) from public.{table}" for (table,) in tables
         )
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:

@@ -154,6 +154,7 @@ def test_a_turn_holds_as_many_tool_calls_as_positions_and_no_more(
     assert message == "tool_calls: at most 32768 tool calls are possible in a turn"
     state_id = ok(secret.post("log-agent-state", {"rollout_id": rollout_id, "step_number": 6, "tool_calls": most}))["agent_state_id"]
     assert sql.one("select max(position) from public.tool_calls where agent_state_id = %s", state_id) == 32767
+    sql.one("delete from public.rollouts where id = %s returning id", rollout_id)
 
 
 def test_many_bad_tool_calls_make_a_short_answer(secret: Functions, rollout_id: str) -> None:

@@ -95,6 +95,7 @@ def test_too_many_metrics_are_refused_and_as_many_as_may_be_are_taken(
     del body["m0"]
     ok(secret.post("metrics", body))
     assert sql.one("select count(*) from public.metric_chunks where training_run_id = %s", run_id) == 10_000
+    sql.one("delete from public.training_runs where id = %s returning id", run_id)
 
 
 def test_an_unknown_run_is_named(secret: Functions) -> None:
