@@ -39,7 +39,9 @@ class Functions:
 
     def submit(self, **body: object) -> str:
         """Begin a rollout that must be taken; return its id."""
-        return str(ok(self.post("submit-rollout", {"episode_number": 0, "environment": "alfworld"} | body))["rollout_id"])
+        return str(
+            ok(self.post("submit-rollout", {"episode_number": 0, "environment": "alfworld"} | body))["rollout_id"]
+        )
 
 
 def ok(response: httpx.Response) -> dict[str, Any]:
@@ -75,15 +77,17 @@ class Database:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        tables = self.rows("select table_name from information_schema.tables where table_schema = 'public'"
-                           " and table_type = 'BASE TABLE' order by 1")
+        tables = self.rows(
+            "select table_name from information_schema.tables where table_schema = 'public'"
+            " and table_type = 'BASE TABLE' order by 1"
+        )
         # A row's xmin changes with every version of it, so this notices inserts, updates and deletes.
         self._fingerprint = " union all ".join(
             f"select '{table}', count(*), sum(xmin::text::bigint) from public.{table}" for (table,) in tables
         )
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+        return self._connection.execute(query, values).fetchall()
 
     def one(self, query: str, *values: object) -> Any:
         """Return the only value of the only row."""

@@ -33,14 +33,40 @@ def encode(body: Json) -> bytes:
 
 TEXTS = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(["", " ", "🔴🤖", "x" * 500, "é" * 501, "y" * 5000, "null", "2026-01-01T00:00:00Z", "'; drop table rollouts; --"]),
+    st.sampled_from(
+        [
+            "",
+            " ",
+            "🔴🤖",
+            "x" * 500,
+            "é" * 501,
+            "y" * 5000,
+            "null",
+            "2026-01-01T00:00:00Z",
+            "'; drop table rollouts; --",
+        ]
+    ),
 )
 
 NUMBERS = st.one_of(
     st.integers(-10, 10),
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from([2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, -(2**63) - 1, 10**30, 5e-324, 1.7976931348623157e308, -0.0]),
+    st.sampled_from(
+        [
+            2**31 - 1,
+            2**31,
+            2**53 - 1,
+            2**53,
+            2**63 - 1,
+            2**63,
+            -(2**63) - 1,
+            10**30,
+            5e-324,
+            1.7976931348623157e308,
+            -0.0,
+        ]
+    ),
 )
 
 JSON_VALUES: st.SearchStrategy[Json] = st.recursive(
@@ -99,13 +125,19 @@ def maybe(strategy: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
     return st.none() | strategy
 
 
-def fields(required: dict[str, st.SearchStrategy[Json]], optional: dict[str, st.SearchStrategy[Json]]) -> st.SearchStrategy[Json]:
+def fields(
+    required: dict[str, st.SearchStrategy[Json]], optional: dict[str, st.SearchStrategy[Json]]
+) -> st.SearchStrategy[Json]:
     return st.fixed_dictionaries(required, optional={name: maybe(strategy) for name, strategy in optional.items()})
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1f"), min_size=1, max_size=20)
 PROSE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1f"), max_size=60)
-REALS = st.sampled_from(["NaN", "Infinity", "-Infinity"]) | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**25), 10**25)
+REALS = (
+    st.sampled_from(["NaN", "Infinity", "-Infinity"])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-(10**25), 10**25)
+)
 CLEAN_JSON: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | PROSE,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PROSE, inner, max_size=3),
@@ -119,32 +151,61 @@ def known(pool: list[str]) -> st.SearchStrategy[str]:
     return st.sampled_from([*pool * 3, UNKNOWN_ID, pool[0].upper()])
 
 
-def good_bodies(name: str, runs: list[str], rollouts: list[str], groups: list[str], tasks: list[str]) -> st.SearchStrategy[Json]:
+def good_bodies(
+    name: str, runs: list[str], rollouts: list[str], groups: list[str], tasks: list[str]
+) -> st.SearchStrategy[Json]:
     """Bodies that the document of a function calls valid."""
     steps = st.integers(0, 2**31 - 1)
     calls = fields(
         {"tool_name": NAMES},
-        {"tool_input": CLEAN_JSON, "tool_output": CLEAN_JSON, "success": st.booleans(), "error_message": PROSE,
-         "execution_time_ms": st.floats(0, 1e300) | st.integers(0, 10**20)},
+        {
+            "tool_input": CLEAN_JSON,
+            "tool_output": CLEAN_JSON,
+            "success": st.booleans(),
+            "error_message": PROSE,
+            "execution_time_ms": st.floats(0, 1e300) | st.integers(0, 10**20),
+        },
     )
     statuses = ["success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
     return {
         "submit-rollout": fields(
             {"episode_number": st.integers(0, 2**53 - 1)},
-            {"id": UUIDS, "training_run_id": known(runs), "environment": NAMES, "task_description": PROSE, "metadata": OBJECTS,
-             "task_id": known(tasks), "group_id": known(groups), "seed": st.integers(-(2**53) + 1, 2**53 - 1), "model": PROSE,
-             "source": st.sampled_from(["training", "evaluation", "baseline", "manual", "import"])},
+            {
+                "id": UUIDS,
+                "training_run_id": known(runs),
+                "environment": NAMES,
+                "task_description": PROSE,
+                "metadata": OBJECTS,
+                "task_id": known(tasks),
+                "group_id": known(groups),
+                "seed": st.integers(-(2**53) + 1, 2**53 - 1),
+                "model": PROSE,
+                "source": st.sampled_from(["training", "evaluation", "baseline", "manual", "import"]),
+            },
         ),
         "log-agent-state": fields(
             {"rollout_id": known(rollouts), "step_number": steps},
-            {"id": UUIDS, "observation": PROSE, "action": PROSE, "thought": PROSE, "memory_summary": PROSE,
-             "tool_calls": st.lists(calls, max_size=3),
-             "reward": fields({"value": REALS}, {"type": NAMES, "details": CLEAN_JSON})},
+            {
+                "id": UUIDS,
+                "observation": PROSE,
+                "action": PROSE,
+                "thought": PROSE,
+                "memory_summary": PROSE,
+                "tool_calls": st.lists(calls, max_size=3),
+                "reward": fields({"value": REALS}, {"type": NAMES, "details": CLEAN_JSON}),
+            },
         ),
         "complete-rollout": fields(
             {"rollout_id": known(rollouts), "status": st.sampled_from(statuses)},
-            {"total_reward": REALS, "step_count": steps, "error": PROSE, "result": CLEAN_JSON, "metadata": OBJECTS,
-             "message": PROSE, "change_id": UUIDS},
+            {
+                "total_reward": REALS,
+                "step_count": steps,
+                "error": PROSE,
+                "result": CLEAN_JSON,
+                "metadata": OBJECTS,
+                "message": PROSE,
+                "change_id": UUIDS,
+            },
         ),
         "metrics": st.builds(
             lambda metrics, known_fields: metrics | known_fields,

@@ -35,7 +35,13 @@ def place(secret: Functions, users: dict[str, str], make_run: Callable[..., str]
 @pytest.mark.parametrize("form", ["apikey", "authorization", "both"])
 @pytest.mark.parametrize("generation", ["opaque", "jwt"])
 def test_a_secret_key_of_either_generation_writes_in_either_header(
-    stack: Any, http: httpx.Client, request: pytest.FixtureRequest, place: tuple[str, str], name: str, form: str, generation: str
+    stack: Any,
+    http: httpx.Client,
+    request: pytest.FixtureRequest,
+    place: tuple[str, str],
+    name: str,
+    form: str,
+    generation: str,
 ) -> None:
     key = stack.secret_key if generation == "opaque" else request.getfixturevalue("legacy")("service_role")
     headers = {"apikey": key, "authorization": f"Bearer {key}"}
@@ -83,7 +89,9 @@ def test_a_member_is_told_of_an_unknown_id_and_a_stranger_is_not(callers: Caller
     refused(write(callers["stranger"], name, UNKNOWN_ID, UNKNOWN_ID), 403, "forbidden")
 
 
-def test_an_editor_owns_the_rollouts_it_makes_without_a_run(callers: Callers, sql: Database, users: dict[str, str]) -> None:
+def test_an_editor_owns_the_rollouts_it_makes_without_a_run(
+    callers: Callers, sql: Database, users: dict[str, str]
+) -> None:
     rollout_id = callers["editor"].submit()
     assert str(sql.one("select owner_id from public.rollouts where id = %s", rollout_id)) == users["editor"]
     turn = {"rollout_id": rollout_id, "step_number": 0}
@@ -111,7 +119,9 @@ def test_without_a_valid_key_nothing_is_said_or_done(http: httpx.Client, headers
     refused(response, 401, "unauthorized")
 
 
-def test_a_forged_token_beside_a_valid_key_is_refused(stack: Any, http: httpx.Client, legacy: Callable[[str], str]) -> None:
+def test_a_forged_token_beside_a_valid_key_is_refused(
+    stack: Any, http: httpx.Client, legacy: Callable[[str], str]
+) -> None:
     head, claims, signature = legacy("authenticated").split(".")
     forged = f"{head}.{claims}.{signature[::-1]}"
     caller = Functions(http, {"apikey": stack.publishable_key, "authorization": f"Bearer {forged}"})

@@ -11,7 +11,9 @@ from .api import UNKNOWN_ID, Database, Functions, ok, refused
 
 def history(sql: Database, rollout_id: str) -> list[str]:
     """The statuses that a rollout went through."""
-    rows = sql.rows("select new_status from public.status_history where entity_id = %s order by changed_at, id", rollout_id)
+    rows = sql.rows(
+        "select new_status from public.status_history where entity_id = %s order by changed_at, id", rollout_id
+    )
     return [status for (status,) in rows]
 
 
@@ -69,7 +71,9 @@ def test_a_status_that_is_not_final_is_refused_with_those_that_are(secret: Funct
 
 
 def test_an_unknown_rollout_is_named(secret: Functions) -> None:
-    message = refused(secret.post("complete-rollout", {"rollout_id": UNKNOWN_ID, "status": "success"}), 404, "not_found")
+    message = refused(
+        secret.post("complete-rollout", {"rollout_id": UNKNOWN_ID, "status": "success"}), 404, "not_found"
+    )
     assert message == f"rollout_id {UNKNOWN_ID}: there is no such rollout"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from .api import UNKNOWN_ID, Functions, ok, refused
 
-EMPTY = {
+EMPTY: dict[str, object] = {
     "total_rollouts": 0,
     "completed_rollouts": 0,
     "successful_rollouts": 0,
@@ -95,7 +95,9 @@ def test_a_bad_parameter_is_named(secret: Functions, query: str, message: str) -
 def test_an_environment_may_have_any_name(secret: Functions, run_id: str) -> None:
     name = "β/env & co? 100%"
     rollout_id = secret.submit(training_run_id=run_id, environment=name)
-    response = secret.client.get(f"/functions/v1/get-metrics?environment={quote(name, safe='')}", headers=secret.headers)
+    response = secret.client.get(
+        f"/functions/v1/get-metrics?environment={quote(name, safe='')}", headers=secret.headers
+    )
     assert rollout_id in [rollout["id"] for rollout in ok(response)["rollouts"]]
 
 

@@ -34,7 +34,12 @@ def test_a_turn_its_tool_calls_and_its_reward_are_recorded(
                 "success": True,
                 "execution_time_ms": 150,
             },
-            {"tool_name": "open", "tool_output": {"status": 404, "body": None}, "success": False, "error_message": "gone"},
+            {
+                "tool_name": "open",
+                "tool_output": {"status": 404, "body": None},
+                "success": False,
+                "error_message": "gone",
+            },
         ],
         "reward": {"value": 1.0, "type": "progress", "details": {"reason": "moved"}},
     }
@@ -55,9 +60,9 @@ def test_a_turn_its_tool_calls_and_its_reward_are_recorded(
         (0, "google_search", {"query": "red ball", "page": None}, "...", True, None, 150.0),
         (1, "open", None, '{"status":404,"body":null}', False, "gone", None),
     ]
-    assert sql.rows("select step_number, reward, reward_type, details from public.rewards where rollout_id = %s", rollout_id) == [
-        (1, 1.0, "progress", {"reason": "moved"})
-    ]
+    assert sql.rows(
+        "select step_number, reward, reward_type, details from public.rewards where rollout_id = %s", rollout_id
+    ) == [(1, 1.0, "progress", {"reason": "moved"})]
 
 
 def test_step_zero_an_empty_observation_and_no_reward_are_valid(
@@ -65,7 +70,9 @@ def test_step_zero_an_empty_observation_and_no_reward_are_valid(
 ) -> None:
     body = {"rollout_id": rollout_id, "step_number": 0, "observation": "", "tool_calls": None, "reward": None}
     state_id = ok(secret.post("log-agent-state", body))["agent_state_id"]
-    assert sql.rows("select step_number, observation, action from public.agent_states where id = %s", state_id) == [(0, "", None)]
+    assert sql.rows("select step_number, observation, action from public.agent_states where id = %s", state_id) == [
+        (0, "", None)
+    ]
     assert sql.one("select count(*) from public.rewards where rollout_id = %s", rollout_id) == 0
 
 
@@ -74,7 +81,9 @@ def test_a_reward_need_not_be_finite_and_is_of_the_step_unless_told(
 ) -> None:
     for step, value in enumerate(("NaN", "Infinity", "-Infinity", 1e308, 12345678901234567890)):
         ok(secret.post("log-agent-state", {"rollout_id": rollout_id, "step_number": step, "reward": {"value": value}}))
-    rewards = sql.rows("select reward::text, reward_type from public.rewards where rollout_id = %s order by step_number", rollout_id)
+    rewards = sql.rows(
+        "select reward::text, reward_type from public.rewards where rollout_id = %s order by step_number", rollout_id
+    )
     assert rewards == [(text, "step") for text in ("NaN", "Infinity", "-Infinity", "1e+308", "1.2345678901234567e+19")]
 
 
@@ -99,7 +108,13 @@ def test_another_turn_with_the_same_step_number_is_a_conflict(
 ) -> None:
     ok(secret.post("log-agent-state", {"rollout_id": rollout_id, "step_number": 2}))
     before = sql.fingerprint()
-    body = {"id": turn_id, "rollout_id": rollout_id, "step_number": 2, "tool_calls": [{"tool_name": "a"}], "reward": {"value": 1}}
+    body = {
+        "id": turn_id,
+        "rollout_id": rollout_id,
+        "step_number": 2,
+        "tool_calls": [{"tool_name": "a"}],
+        "reward": {"value": 1},
+    }
     message = refused(secret.post("log-agent-state", body), 409, "conflict")
     assert message.startswith(f"rollout {rollout_id} already has a turn with step_number 2;")
     assert sql.fingerprint() == before
@@ -135,7 +150,12 @@ def test_a_bad_tool_call_is_named_and_leaves_no_turn(
     secret: Functions, sql: Database, rollout_id: str, call: object, path: str
 ) -> None:
     before = sql.fingerprint()
-    body = {"rollout_id": rollout_id, "step_number": 5, "tool_calls": [{"tool_name": "a"}, call], "reward": {"value": 1}}
+    body = {
+        "rollout_id": rollout_id,
+        "step_number": 5,
+        "tool_calls": [{"tool_name": "a"}, call],
+        "reward": {"value": 1},
+    }
     response = secret.post("log-agent-state", body)
     refused(response, 400, "invalid_input")
     assert [problem["path"] for problem in response.json()["error"]["details"]] == [path]
@@ -152,7 +172,9 @@ def test_a_turn_holds_as_many_tool_calls_as_positions_and_no_more(
         "invalid_input",
     )
     assert message == "tool_calls: at most 32768 tool calls are possible in a turn"
-    state_id = ok(secret.post("log-agent-state", {"rollout_id": rollout_id, "step_number": 6, "tool_calls": most}))["agent_state_id"]
+    state_id = ok(secret.post("log-agent-state", {"rollout_id": rollout_id, "step_number": 6, "tool_calls": most}))[
+        "agent_state_id"
+    ]
     assert sql.one("select max(position) from public.tool_calls where agent_state_id = %s", state_id) == 32767
     sql.one("delete from public.rollouts where id = %s returning id", rollout_id)
 

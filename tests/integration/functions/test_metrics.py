@@ -12,11 +12,21 @@ from .api import UNKNOWN_ID, Database, Functions, ok, refused
 
 def points(sql: Database, run_id: str) -> list[tuple[str, int, str]]:
     """The points of a run's metrics."""
-    return sql.rows("select name, step, value::text from public.metrics where training_run_id = %s order by 1, 2", run_id)
+    return sql.rows(
+        "select name, step, value::text from public.metrics where training_run_id = %s order by 1, 2", run_id
+    )
 
 
 def test_every_further_field_is_a_metric(secret: Functions, sql: Database, run_id: str) -> None:
-    body = {"runId": run_id, "step": 10, "reward": 12, "loss": 0.31, "entropy": 1.4, "eval/успех 🎯": -1e-300, "kl": None}
+    body = {
+        "runId": run_id,
+        "step": 10,
+        "reward": 12,
+        "loss": 0.31,
+        "entropy": 1.4,
+        "eval/успех 🎯": -1e-300,
+        "kl": None,
+    }
     assert ok(secret.post("metrics", body)) == {"success": True}
     assert points(sql, run_id) == [
         ("entropy", 10, "1.4"),
@@ -29,7 +39,15 @@ def test_every_further_field_is_a_metric(secret: Functions, sql: Database, run_i
 
 
 def test_values_need_not_be_finite_and_any_double_will_do(secret: Functions, sql: Database, run_id: str) -> None:
-    body = {"runId": run_id, "step": 0, "a": "NaN", "b": "Infinity", "c": "-Infinity", "d": 1.7976931348623157e308, "e": 10**30}
+    body = {
+        "runId": run_id,
+        "step": 0,
+        "a": "NaN",
+        "b": "Infinity",
+        "c": "-Infinity",
+        "d": 1.7976931348623157e308,
+        "e": 10**30,
+    }
     ok(secret.post("metrics", body))
     values = [value for _, _, value in points(sql, run_id)]
     assert values == ["NaN", "Infinity", "-Infinity", "1.7976931348623157e+308", "1e+30"]
@@ -43,7 +61,9 @@ def test_the_time_can_be_given(secret: Functions, sql: Database, run_id: str) ->
 
 def test_a_repetition_changes_nothing(secret: Functions, sql: Database, run_id: str) -> None:
     body = {"runId": run_id, "step": 1, "id": str(uuid.uuid4()), "loss": 1, "reward": 2}
-    rows = "select id, steps, values, times, updated_at from public.metric_chunks where training_run_id = %s order by id"
+    rows = (
+        "select id, steps, values, times, updated_at from public.metric_chunks where training_run_id = %s order by id"
+    )
     ok(secret.post("metrics", body))
     before = sql.rows(rows, run_id)
     assert ok(secret.post("metrics", body)) == {"success": True}

@@ -39,14 +39,22 @@ def validator(*path: str) -> Draft202012Validator:
 @pytest.fixture(scope="module")
 def pool(secret: Functions, sql: Database) -> dict[str, list[str]]:
     """Ids that requests can name."""
-    run_id, task_id = sql.rows("""
-        with run as (insert into public.training_runs (name, environment, status) values ('p', 'e', 'running') returning id),
-             task as (insert into public.tasks (description) values ('t') returning id)
-        select (select id::text from run), (select id::text from task)
-    """)[0]
+    run_id = sql.one(
+        "insert into public.training_runs (name, environment, status) values ('p', 'e', 'running') returning id::text"
+    )
+    task_id = sql.one("insert into public.tasks (description) values ('t') returning id::text")
     step_id = sql.one("insert into public.training_steps (training_run_id, step) values (%s, 1) returning id", run_id)
-    group_id = sql.one("insert into public.rollout_groups (training_run_id, training_step_id, number) values (%s, %s, 1) returning id::text", run_id, step_id)
-    rollouts = [secret.submit(training_run_id=run_id), secret.submit(group_id=group_id, training_run_id=run_id), secret.submit()]
+    group_id = sql.one(
+        "insert into public.rollout_groups (training_run_id, training_step_id, number) values (%s, %s, 1)"
+        " returning id::text",
+        run_id,
+        step_id,
+    )
+    rollouts = [
+        secret.submit(training_run_id=run_id),
+        secret.submit(group_id=group_id, training_run_id=run_id),
+        secret.submit(),
+    ]
     return {"runs": [run_id], "tasks": [task_id], "groups": [group_id], "rollouts": rollouts}
 
 
@@ -135,7 +143,9 @@ def drive(functions: Functions, sql: Database, name: str, content: bytes) -> htt
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_valid_requests_are_taken_whole(secret: Functions, sql: Database, pool: dict[str, list[str]], name: str) -> None:
+def test_valid_requests_are_taken_whole(
+    secret: Functions, sql: Database, pool: dict[str, list[str]], name: str
+) -> None:
     @EXAMPLES
     @given(good_bodies(name, **pool))
     def check(body: Any) -> None:
@@ -146,7 +156,9 @@ def test_valid_requests_are_taken_whole(secret: Functions, sql: Database, pool: 
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_spoiled_requests_break_nothing(secret: Functions, sql: Database, pool: dict[str, list[str]], name: str) -> None:
+def test_spoiled_requests_break_nothing(
+    secret: Functions, sql: Database, pool: dict[str, list[str]], name: str
+) -> None:
     @EXAMPLES
     @given(spoiled(good_bodies(name, **pool)))
     def check(body: Any) -> None:
@@ -166,7 +178,8 @@ def test_any_bytes_break_nothing(secret: Functions, sql: Database, name: str, co
 @given(
     query=st.dictionaries(
         st.sampled_from(["training_run_id", "environment", "limit"]) | TEXTS.filter(storable),
-        st.sampled_from(["", "0", "1000", "1001", "-1", "\0", "00000000-0000-4000-8000-000000000000"]) | TEXTS.filter(storable),
+        st.sampled_from(["", "0", "1000", "1001", "-1", "\0", "00000000-0000-4000-8000-000000000000"])
+        | TEXTS.filter(storable),
         max_size=3,
     )
 )
@@ -174,7 +187,7 @@ def test_any_query_breaks_nothing(secret: Functions, publishable: Functions, que
     for caller in (secret, publishable):
         response = caller.client.get("/functions/v1/get-metrics", params=query, headers=caller.headers)
         note(f"{query!r}")
-        if response.status_code == 414 or (response.status_code == 431):
+        if response.status_code in (414, 431):
             return
         check_answer("get-metrics", "get", response)
 
@@ -187,13 +200,19 @@ def test_a_turn_is_read_back_as_it_was_sent(
     body = data.draw(good_bodies("log-agent-state", **pool)) | {"rollout_id": secret.submit()}
     content = encode(body)
     state_id = drive(secret, sql, "log-agent-state", content).json()["agent_state_id"]
-    assert sql.rows("select step_number, observation, action, thought, memory_summary from public.agent_states where id = %s", state_id) == [
-        tuple(body.get(field) for field in ("step_number", "observation", "action", "thought", "memory_summary"))
-    ]
-    calls = sql.rows("select tool_name, tool_input, success, error_message from public.tool_calls where agent_state_id = %s order by position", state_id)
+    assert sql.rows(
+        "select step_number, observation, action, thought, memory_summary from public.agent_states where id = %s",
+        state_id,
+    ) == [tuple(body.get(field) for field in ("step_number", "observation", "action", "thought", "memory_summary"))]
+    calls = sql.rows(
+        "select tool_name, tool_input, success, error_message from public.tool_calls where agent_state_id = %s"
+        " order by position",
+        state_id,
+    )
     sent = parse(content).get("tool_calls") or []
     assert rounded(calls) == [
-        [call["tool_name"], rounded(call.get("tool_input")), call.get("success"), call.get("error_message")] for call in sent
+        [call["tool_name"], rounded(call.get("tool_input")), call.get("success"), call.get("error_message")]
+        for call in sent
     ]
 
 

@@ -15,8 +15,11 @@ LIMIT_BYTES = 16 * 1024 * 1024
 
 @pytest.mark.parametrize(("name", "method"), METHODS.items())
 def test_a_browser_may_ask_first_without_a_key(http: httpx.Client, name: str, method: str) -> None:
-    asked = {"origin": "https://example.com", "access-control-request-method": method,
-             "access-control-request-headers": "apikey, authorization, content-type"}
+    asked = {
+        "origin": "https://example.com",
+        "access-control-request-method": method,
+        "access-control-request-headers": "apikey, authorization, content-type",
+    }
     response = http.options(f"/functions/v1/{name}", headers=asked)
     assert response.status_code == 204
     assert response.headers["access-control-allow-origin"] == "*"
@@ -55,7 +58,9 @@ def test_a_body_that_is_no_json_object_is_refused(secret: Functions, name: str, 
     assert refused(secret.post(name, content=content), 400, "invalid_input").startswith(message)
 
 
-@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"])
+@pytest.mark.parametrize(
+    "content_type", [None, "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
+)
 def test_json_is_taken_whatever_it_calls_itself(secret: Functions, content_type: str | None) -> None:
     # curl -d sends a form's content type unless told otherwise.
     headers = dict(secret.headers) | ({"content-type": content_type} if content_type else {})

@@ -36,7 +36,10 @@ def test_further_fields_are_kept(secret: Functions, sql: Database) -> None:
 
 def test_whole_numbers_keep_every_digit(secret: Functions, sql: Database) -> None:
     rollout_id = secret.submit(metadata={"tweet": 1234567890123456789012})
-    assert sql.one("select metadata ->> 'tweet' from public.rollouts where id = %s", rollout_id) == "1234567890123456789012"
+    assert (
+        sql.one("select metadata ->> 'tweet' from public.rollouts where id = %s", rollout_id)
+        == "1234567890123456789012"
+    )
 
 
 def test_a_run_gives_its_environment(secret: Functions, sql: Database, run_id: str) -> None:
