@@ -16,15 +16,17 @@ from urllib.parse import urlsplit
 from openmanus_rl.errors import SettingsError
 
 _PLACEHOLDER = re.compile(
-    r"""your[-_ ]            # your-project-ref, [YOUR-PASSWORD]
-      | <[^>]*>              # <project-ref>
-      | \.\.\.|…             # sb_secret_...
-      | change[-_ ]?me
-      | placeholder
-      | ^x{3,}$
+    r"""(?:^|[/.\[])your[-_ ]  # your-project-ref
+      | <[^>]*>                # <project-ref>
+      | \.\.\.|…              # sb_secret_...
+      | ^(?:change[-_ ]?me|placeholder|x{3,})$
       | example\.supabase\.co
     """,
     re.IGNORECASE | re.VERBOSE,
+)
+# Narrower: a password may hold anything, and "your-super-secret-…" is what self-hosted Supabase really starts with.
+_DATABASE_PLACEHOLDER = re.compile(
+    r"\[your[-_ ]password\]|<password>|your[-_]database[-_]password|db\.your[-_]project", re.IGNORECASE
 )
 _HOSTED_DOMAIN = ".supabase.co"
 _DASHBOARD_PROJECT = re.compile(r"/project/([a-z0-9]+)")
@@ -99,8 +101,14 @@ def check_key(setting: str, key: str, *, privileged: bool, project_ref: str | No
 
 
 def refuse_placeholder(setting: str, value: str, *, hint: str) -> None:
-    """Refuse a value that was left as it stands in the example file."""
+    """Refuse a URL, reference or key that was left as it stands in the example file."""
     if _PLACEHOLDER.search(value):
+        raise SettingsError(f"{setting} still holds a placeholder", setting=setting, hint=hint)
+
+
+def refuse_database_placeholder(setting: str, value: str, *, hint: str) -> None:
+    """Refuse a part of the database's address that was left as it stands in the example file or the dashboard."""
+    if _DATABASE_PLACEHOLDER.search(value):
         raise SettingsError(f"{setting} still holds a placeholder", setting=setting, hint=hint)
 
 
@@ -158,7 +166,7 @@ def check_database_url(url: str) -> None:
     """Refuse a database URL that can't be one, without ever showing its password."""
     setting = "DATABASE_URL"
     form = "it looks like postgresql://user:password@host:5432/postgres, with special characters of the password as %XX"
-    refuse_placeholder(setting, url, hint="fill in the database password, which the dashboard leaves out")
+    refuse_database_placeholder(setting, url, hint="fill in the database password, which the dashboard leaves out")
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname or "host=" in parts.query) and parts.port != 0

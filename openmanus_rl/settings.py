@@ -22,6 +22,7 @@ from openmanus_rl._setting_checks import (
     key_kind,
     parse_flag,
     parse_seconds,
+    refuse_database_placeholder,
     refuse_placeholder,
 )
 from openmanus_rl.errors import SettingsError
@@ -141,8 +142,8 @@ def _gather(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     path = find_env_file(directory)
     if path is not None:
         try:
-            # No interpolation: a password may well hold a dollar sign.
-            from_file = dotenv_values(path, interpolate=False, encoding="utf-8")
+            # No interpolation: a password may well hold a dollar sign. A byte order mark is some editors' habit.
+            from_file = dotenv_values(path, interpolate=False, encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(
                 f"{path}: can't be read ({type(error).__name__})",
@@ -199,7 +200,7 @@ def _read_database_url(values: Mapping[str, str]) -> str | None:
         return None
     for name in ("POSTGRES_HOST", "POSTGRES_PASSWORD"):
         if name in values:
-            refuse_placeholder(name, values[name], hint=_DATABASE_PAGE)
+            refuse_database_placeholder(name, values[name], hint=_DATABASE_PAGE)
     port = values.get("POSTGRES_PORT", "5432")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise SettingsError(

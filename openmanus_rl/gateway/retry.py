@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -13,6 +14,10 @@ from openmanus_rl.errors import OpenManusError, TransientError
 __all__ = ["RetryPolicy"]
 
 T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+# Most failures pass within this; whoever waits longer is told why.
+_QUIET_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class RetryPolicy:
         """
         started = self.clock()
         attempts = 0
+        warned = False
         while True:
             attempts += 1
             try:
@@ -45,6 +51,9 @@ class RetryPolicy:
                 delay = self._delay_seconds(attempts, error.retry_after_seconds)
                 if elapsed + delay >= self.limit_seconds:
                     raise
+                if elapsed >= _QUIET_SECONDS and not warned:
+                    warned = True
+                    _logger.warning("%s; trying again for up to %.0f s", error.message, self.limit_seconds - elapsed)
             self.sleep(delay)
 
     def _delay_seconds(self, attempts: int, retry_after_seconds: float | None) -> float:

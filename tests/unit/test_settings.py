@@ -103,6 +103,19 @@ def test_a_dollar_sign_in_a_password_survives_the_file(folder: Path) -> None:
     assert load(folder).require_database_url() == "postgresql://postgres:a%24%7BHOME%7Db@db.internal:5432/postgres"
 
 
+def test_a_byte_order_mark_does_not_hide_the_first_setting(folder: Path) -> None:
+    (folder / ".env.supabase").write_text(f"SUPABASE_URL={URL}\nSUPABASE_SERVICE_ROLE_KEY={SECRET}\n", "utf-8-sig")
+
+    assert load(folder).url == URL
+
+
+@pytest.mark.parametrize(
+    "password", ["hear-your-name", "a<b>c", "a...b", "your-super-secret-and-long-postgres-password"]
+)
+def test_a_password_may_hold_what_looks_like_a_placeholder(folder: Path, password: str) -> None:
+    assert load(folder, POSTGRES_HOST="db", POSTGRES_PASSWORD=password).database_url is not None
+
+
 def test_a_file_that_is_not_text_is_named(folder: Path) -> None:
     (folder / ".env.supabase").write_bytes(b"SUPABASE_URL=\xff\xfe\n")
 

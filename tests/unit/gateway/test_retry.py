@@ -90,3 +90,21 @@ def test_the_time_limit_ends_retrying_and_the_error_says_so(retry: RetryPolicy, 
     assert fake_time.now - 100 < 30
     assert given == sorted(given, reverse=True)
     assert min(given) > 0
+
+
+def test_whoever_waits_long_is_told_why_once(retry: RetryPolicy, caplog: pytest.LogCaptureFixture) -> None:
+    _, call = call_with([ServerError("select from rollouts: no")] * 100)
+
+    with pytest.raises(ServerError):
+        retry.run(call)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "select from rollouts: no; trying again for up to" in caplog.text
+
+
+def test_a_short_wait_is_not_worth_a_word(retry: RetryPolicy, caplog: pytest.LogCaptureFixture) -> None:
+    _, call = call_with([ServerError("no"), ServerError("no"), "done"])
+
+    retry.run(call)
+
+    assert caplog.records == []
