@@ -142,9 +142,9 @@ def member(gateway: Gateway, admin: Client) -> Iterator[Client]:
 
 
 @pytest.fixture
-def sql(postgres: Postgres) -> Iterator[psycopg.Connection]:
+def sql(settings: GatewaySettings) -> Iterator[psycopg.Connection]:
     """The database itself, as its owner; each statement commits."""
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
         yield connection
 
 
