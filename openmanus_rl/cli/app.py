@@ -20,6 +20,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "down": ("stack", "down"),
     "status": ("stack", "status"),
     "demo": ("demo", "demo"),
+    "runs": ("runs", "app"),
+    "rollouts": ("rollouts", "app"),
+    "members": ("members", "app"),
     "migrate": ("migrate", "migrate"),
 }
 

@@ -73,7 +73,7 @@ class House:
         """Describe what is seen from here."""
         sentences = [f"You are in the {self._room}.", f"Exits: {', '.join(self._plan.exits[self._room])}."]
         sentences += [_describe(name, box) for name, box in self._containers_here()]
-        sentences += [f"A {key} hangs on the wall." for key in self._plan.walls[self._room]]
+        sentences += [f"The {key} hangs on the wall." for key in self._plan.walls[self._room]]
         on_floor = self._plan.floor[self._room]
         if self._room in self._rooms_looked_at:
             sentences.append(f"On the floor: {', '.join(on_floor) or 'nothing'}.")

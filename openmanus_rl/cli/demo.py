@@ -1,0 +1,144 @@
+"""`demo`: a small real training run, recorded and shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from openmanus_rl.cli.charts import plot
+from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
+from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
+from openmanus_rl.demo.trainer import Figures
+from openmanus_rl.gateway import get_gateway
+from openmanus_rl.local import launch
+from openmanus_rl.local.home import Home
+from openmanus_rl.settings import load_settings
+
+_CURVE_COLUMNS = 60
+
+
+def demo(
+    steps: Annotated[
+        int, typer.Option("--steps", min=1, max=1000, help="Training steps, of 24 rollouts each.")
+    ] = DEFAULT_STEPS,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed trains the same agent again.")
+    ] = 0,
+    name: Annotated[str, typer.Option("--name", help="What the run is called.")] = "demo: fetch things in a house",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Train a small agent and record it: something real to look at, in under a minute.
+
+    The agent learns to find and fetch things in text houses, by group-relative policy gradient (GRPO). Every rollout,
+    turn, tool call, reward, evaluation and checkpoint is recorded. With no Supabase in the settings the embedded stack
+    is used, and started if need be.
+
+    \b
+    openmanus-rl demo
+    openmanus-rl demo --seed 7 --steps 40 --name "another house"
+    """
+    name = name.strip()
+    if not 1 <= len(name) <= 500:
+        raise typer.BadParameter("1 to 500 characters are needed", param_hint="--name")
+    with phases("Connecting"):
+        get_gateway()
+    result = _train_with_progress(steps=steps, seed=seed, name=name)
+    dashboard_url = _dashboard_url()
+    if as_json:
+        print_json(_report(result, dashboard_url))
+    else:
+        _show(result, dashboard_url)
+
+
+def _train_with_progress(*, steps: int, seed: int, name: str) -> DemoResult:
+    """Train, with a bar on a terminal and a line now and then elsewhere."""
+    with Progress(
+        TextColumn("Training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("success rate [bold]{task.fields[success_rate]}[/]"),
+        TimeElapsedColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    ) as progress:
+        bar = progress.add_task("training", total=steps, success_rate="–")
+
+        def on_step(step: int, result: DemoResult) -> None:
+            rate = f"{result.success_rates[-1]:.0%}"
+            progress.update(bar, completed=step, success_rate=rate)
+            if not messages.is_terminal and (step == steps or step % max(1, steps // 5) == 0):
+                messages.print(f"step {step} of {steps}: success rate {rate}")
+
+        return train(steps=steps, seed=seed, name=name, on_step=on_step)
+
+
+def _dashboard_url() -> str | None:
+    settings = load_settings()
+    running = launch.find_running(Home(settings.home.resolve()))
+    if running is None or settings.url not in (None, running.url):
+        return None
+    return running.dashboard_url
+
+
+def _report(result: DemoResult, dashboard_url: str | None) -> dict[str, Any]:
+    return {
+        "run_id": result.run_id,
+        "seed": result.seed,
+        "steps": result.steps,
+        "rollouts": result.rollout_count,
+        "turns": result.turn_count,
+        "baseline": asdict(result.baseline),
+        "final": asdict(result.final),
+        "success_rates": result.success_rates,
+        "evaluations": [{"step": step, "success_rate": rate} for step, rate in result.evaluations.items()],
+        "example_rollout_id": result.example_rollout_id,
+        "dashboard_url": dashboard_url,
+        "seconds": round(result.seconds, 2),
+    }
+
+
+def _show(result: DemoResult, dashboard_url: str | None) -> None:
+    output.print(
+        f"[bold green]Trained for {result.steps} steps[/]: {result.rollout_count} rollouts, "
+        f"{result.turn_count} turns, {result.seconds:.0f} s"
+    )
+    output.print("\n[bold]Success rate in training[/]")
+    # Fewer steps than columns: each gets several, so that the curve is as wide as a long run's.
+    repeat = max(1, _CURVE_COLUMNS // result.steps)
+    curve = [rate for rate in result.success_rates for _ in range(repeat)]
+    for line in plot(curve, low=0, high=1, width=_CURVE_COLUMNS, as_percent=True):
+        output.print(f"  [cyan]{line}[/]")
+    output.print(f"  {'':>5} step 1 to {result.steps}\n")
+    rates = " → ".join(f"{rate:.0%}" for rate in result.evaluations.values())
+    output.print(f"[bold]Success rate on held-out tasks[/], from untrained to the last step: {rates}\n")
+    output.print(_comparison(result.baseline, result.final))
+    output.print("\n[bold]Where to look[/]")
+    facts = {
+        "The run": f"openmanus-rl runs show {result.run_id}",
+        "One of its rollouts": f"openmanus-rl rollouts show {result.example_rollout_id}",
+        "The stack": "openmanus-rl status",
+    }
+    print_facts(facts if dashboard_url is None else facts | {"Dashboard": dashboard_url})
+
+
+def _comparison(baseline: Figures, final: Figures) -> Table:
+    table = Table()
+    table.add_column("")
+    table.add_column("untrained", justify="right")
+    table.add_column("trained", justify="right")
+    table.add_column("change", justify="right")
+    gain = final.success_rate - baseline.success_rate
+    table.add_row(
+        "success rate", f"{baseline.success_rate:.0%}", f"{final.success_rate:.0%}", f"{gain * 100:+.0f} points"
+    )
+    for label, before, after in (
+        ("mean reward", baseline.mean_reward, final.mean_reward),
+        ("mean turns", baseline.mean_turns, final.mean_turns),
+    ):
+        table.add_row(label, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")
+    return table

@@ -1,0 +1,168 @@
+"""`members`: who belongs to the workspace, and as what."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Annotated, Any, get_args
+from uuid import UUID
+
+import typer
+from rich.markup import escape
+
+from openmanus_rl.cli.console import output, print_json
+from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.cli.rendering import ago, new_table, print_table
+from openmanus_rl.errors import ConflictError, NotFoundError
+from openmanus_rl.gateway import Row, get_gateway
+from openmanus_rl.managers.members import MemberManager
+from openmanus_rl.records.statuses import MemberRole
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Say who belongs to the workspace. A viewer reads; an editor also records and changes what it owns; an admin "
+    "changes everything. Needs the secret (service role) key.",
+)
+
+WhoArgument = Annotated[str, typer.Argument(metavar="EMAIL|USER_ID", help="Who: an email address or a user id.")]
+
+_ROLES = get_args(MemberRole)
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
+_LEAST_PASSWORD_LENGTH = 8
+
+
+def _check_role(role: str) -> str:
+    if role not in _ROLES:
+        raise typer.BadParameter(f"{role!r} is no role; choose from {', '.join(_ROLES)}")
+    return role
+
+
+@app.command("list")
+def list_members(as_json: JsonOption = False) -> None:
+    """Show every member with its role."""
+    emails = {user["id"]: user.get("email") or "" for user in get_gateway().users.list_all()}
+    members = []
+    offset: int | None = 0
+    while offset is not None:
+        page = MemberManager.list_members(offset=offset)
+        members += [{**member, "email": emails.get(member["user_id"], "")} for member in page.rows]
+        offset = page.next_offset
+    if as_json:
+        print_json(members)
+        return
+    if not members:
+        output.print("No members yet; add one with `openmanus-rl members add EMAIL --role editor`")
+        return
+    table = new_table("id", "email", "role", "name", "joined")
+    for member in members:
+        name = escape(member["display_name"] or "")
+        table.add_row(member["user_id"], escape(member["email"]), member["role"], name, ago(member["created_at"]))
+    print_table(table)
+
+
+@app.command()
+def add(
+    who: WhoArgument,
+    role: Annotated[str, typer.Option("--role", help=f"One of {', '.join(_ROLES)}.", callback=_check_role)] = "viewer",
+    password: Annotated[
+        str | None,
+        typer.Option("--password", help="For a new account. Default: a random one, which is printed once."),
+    ] = None,
+    display_name: Annotated[str | None, typer.Option("--display-name", help="What to call the member.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a member; an email address without an account gets one, with a password to pass on.
+
+    \b
+    openmanus-rl members add ada@example.org --role editor
+    openmanus-rl members add 0b4e1a9c-5d0f-4c7e-9a54-6f1f1b6f3c21 --role admin
+    """
+    user = _find_user(who)
+    generated: str | None = None
+    if user is None:
+        if password is None:
+            password = generated = secrets.token_urlsafe(12)
+        elif len(password) < _LEAST_PASSWORD_LENGTH:
+            raise typer.BadParameter(
+                f"at least {_LEAST_PASSWORD_LENGTH} characters are needed", param_hint="--password"
+            )
+        user = get_gateway().users.create(who.strip(), password=password)
+        created = True
+    else:
+        if password is not None:
+            raise typer.BadParameter(f"{who} has an account already, whose password stays", param_hint="--password")
+        present = MemberManager.find_member(user["id"])
+        if present is not None:
+            raise ConflictError(
+                f"{who} is a member already, as {present['role']}",
+                field="user_id",
+                hint=f"change that with `openmanus-rl members set-role {who} {role}`",
+            )
+        created = False
+    member = MemberManager.save_member(user["id"], _as_role(role), display_name=display_name)
+    if as_json:
+        print_json({**member, "email": user.get("email"), "account_created": created, "password": generated})
+        return
+    output.print(f"[bold green]{escape(user.get('email') or who)}[/] is now a member, as {role}")
+    if generated is not None:
+        output.print(f"Its new account's password, shown only now: [bold]{escape(generated)}[/]")
+
+
+@app.command("set-role")
+def set_role(
+    who: WhoArgument,
+    role: Annotated[str, typer.Argument(help=f"One of {', '.join(_ROLES)}.", callback=_check_role)],
+    as_json: JsonOption = False,
+) -> None:
+    """Change a member's role.
+
+    \b
+    openmanus-rl members set-role ada@example.org admin
+    """
+    member = MemberManager.save_member(_find_member(who)["user_id"], _as_role(role))
+    if as_json:
+        print_json(member)
+    else:
+        output.print(f"[bold green]{escape(who)}[/] is now {role}")
+
+
+@app.command()
+def remove(who: WhoArgument, as_json: JsonOption = False) -> None:
+    """End a membership; the account and what it recorded stay.
+
+    \b
+    openmanus-rl members remove ada@example.org
+    """
+    member = _find_member(who)
+    MemberManager.remove_member(member["user_id"])
+    if as_json:
+        print_json({"removed": member["user_id"]})
+    else:
+        output.print(f"{escape(who)} is no longer a member")
+
+
+def _as_role(role: str) -> MemberRole:
+    found: MemberRole = next(known for known in _ROLES if known == role)
+    return found
+
+
+def _find_member(who: str) -> Row:
+    user = _find_user(who)
+    member = MemberManager.find_member(user["id"]) if user else None
+    if member is None:
+        raise NotFoundError(f"{who} is no member", field="user_id", hint="see `openmanus-rl members list`")
+    return member
+
+
+def _find_user(who: str) -> dict[str, Any] | None:
+    """Return the account of an id or an address; None if the address has none yet."""
+    who = who.strip()
+    if _EMAIL.fullmatch(who):
+        return get_gateway().users.find_by_email(who)
+    try:
+        user_id = UUID(who)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{who!r} is neither an email address nor a user id", param_hint="EMAIL|USER_ID"
+        ) from error
+    return get_gateway().users.get(str(user_id))

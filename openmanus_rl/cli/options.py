@@ -1,0 +1,28 @@
+"""Options that several commands share, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+__all__ = ["EnvironmentOption", "JsonOption", "LimitOption", "OffsetOption", "check_choice", "order_from"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many to show at most.")]
+OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="How many to skip.")]
+EnvironmentOption = Annotated[str | None, typer.Option("--environment", help="In this environment.")]
+
+
+def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value is not None and value not in choices:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}", param_hint=option)
+
+
+def order_from(sort: str, columns: Mapping[str, str]) -> str:
+    """Return the sort key of a manager for what `--sort` names; a minus in front means greatest first."""
+    name = sort.removeprefix("-")
+    check_choice("--sort", name, list(columns))
+    return f"-{columns[name]}" if sort.startswith("-") else columns[name]

@@ -1,0 +1,65 @@
+"""Finding what a user means: a whole id, the start of one, or a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from uuid import UUID
+
+from openmanus_rl.errors import ConflictError, NotFoundError
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.rollouts import RolloutManager
+from openmanus_rl.managers.runs import TrainingRunManager
+
+__all__ = ["find_rollout", "find_run"]
+
+_SOME_HEX = re.compile(r"[0-9a-f]{4,32}")
+_SHOWN_CANDIDATES = 5
+
+
+def find_run(reference: str) -> Row:
+    """Return the run of a run_name, an id or the start of one; nothing or more than one is an error."""
+    named = TrainingRunManager.find_by_run_name(reference) if reference else None
+    if named is not None:
+        return _overview(named["id"])
+    return _find_by_id(
+        reference,
+        lambda condition: TrainingRunManager.list_runs(filters=condition, limit=_SHOWN_CANDIDATES + 1),
+        noun="run",
+        way_out="list them with `openmanus-rl runs list`; an id, its first characters or a run_name will do",
+    )
+
+
+def find_rollout(reference: str) -> Row:
+    """Return the rollout of an id or of the start of one; nothing or more than one is an error."""
+    return _find_by_id(
+        reference,
+        lambda condition: RolloutManager.list_rollouts(filters=condition, limit=_SHOWN_CANDIDATES + 1),
+        noun="rollout",
+        way_out="list them with `openmanus-rl rollouts list`; an id or its first characters will do",
+    )
+
+
+def _overview(run_id: str) -> Row:
+    return TrainingRunManager.list_runs(filters=[Filter.eq("id", run_id)], limit=1)[0]
+
+
+def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[Row]], *, noun: str, way_out: str) -> Row:
+    digits = reference.strip().lower().replace("-", "")
+    # Four digits at least: fewer would be a guess.
+    candidates = search(_starting_with(digits)).rows if _SOME_HEX.fullmatch(digits) else []
+    if not candidates:
+        raise NotFoundError(f"no {noun} is called {reference!r}", field=noun, hint=way_out)
+    if len(candidates) > 1:
+        shown = ", ".join(str(row["id"]) for row in candidates[:_SHOWN_CANDIDATES])
+        more = " and more" if len(candidates) > _SHOWN_CANDIDATES else ""
+        raise ConflictError(
+            f"{reference!r} is the start of several {noun}s: {shown}{more}", field=noun, hint="give more of the id"
+        )
+    return candidates[0]
+
+
+def _starting_with(digits: str) -> list[Filter]:
+    """Return the range of ids that start so: the database compares ids, but not their text."""
+    lowest, highest = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    return [Filter.gte("id", lowest), Filter.lte("id", highest)]

@@ -1,0 +1,103 @@
+"""How rows look in a terminal: tables, statuses, ages and figures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from openmanus_rl.cli.console import output
+
+__all__ = [
+    "ago",
+    "duration",
+    "figure",
+    "headline",
+    "new_table",
+    "percent",
+    "print_table",
+    "shortened",
+    "status_text",
+]
+
+_STATUS_STYLES = {
+    "running": "bold cyan",
+    "completed": "green",
+    "success": "green",
+    "pass": "green",
+    "failed": "red",
+    "fail": "red",
+    "error": "red",
+    "timeout": "yellow",
+    "truncated": "yellow",
+    "stalled": "bold yellow",
+    "interrupted": "yellow",
+    "cancelled": "dim",
+    "pending": "dim",
+}
+_UNKNOWN = "–"
+
+
+def new_table(*columns: str, right: tuple[str, ...] = (), title: str | None = None) -> Table:
+    """Return an empty table; columns named in `right` hold numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as its content: ids are to be copied, so nothing is cut for a narrow terminal."""
+    unbounded = Console(width=10_000)
+    width = Measurement.get(unbounded, unbounded.options, table).maximum
+    Console(width=max(width, output.width), soft_wrap=True, highlight=False).print(table)
+
+
+def headline(text: str) -> None:
+    """Print the title of a section."""
+    output.print(f"\n[bold]{escape(text)}[/]")
+
+
+def status_text(status: str) -> Text:
+    """Return a status in its colour."""
+    return Text(status, style=_STATUS_STYLES.get(status, ""))
+
+
+def percent(value: float | None) -> str:
+    """Return a share as percent."""
+    return _UNKNOWN if value is None else f"{value:.0%}"
+
+
+def figure(value: float | None, *, digits: int = 2) -> str:
+    """Return a number with some digits, or a dash where it is unknown."""
+    return _UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def ago(timestamp: str | None) -> str:
+    """Say how long ago something was."""
+    return _UNKNOWN if timestamp is None else f"{duration(timestamp, None)} ago"
+
+
+def duration(start: str | None, end: str | None) -> str:
+    """Say how long something took, or has taken so far."""
+    if start is None:
+        return _UNKNOWN
+    until = datetime.now(UTC) if end is None else datetime.fromisoformat(end)
+    seconds = max(0, int((until - datetime.fromisoformat(start)).total_seconds()))
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 86400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+
+
+def shortened(text: str | None, limit: int) -> str:
+    """Return a text on one line, cut with an ellipsis where it is longer than the limit."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
