@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
@@ -13,7 +14,7 @@ from openmanus_rl.cli.console import output, phases, print_error, print_facts, p
 from openmanus_rl.local import launch
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home, disk_bytes
-from openmanus_rl.local.ports import DEFAULT_PORT
+from openmanus_rl.local.ports import DEFAULT_PORT, HOST
 from openmanus_rl.local.stack_file import StackInfo
 from openmanus_rl.settings import Settings, load_settings
 
@@ -36,8 +37,11 @@ def up(
     as_json: Annotated[bool, typer.Option("--json", help="With --detach: print JSON for programs.")] = False,
 ) -> None:
     """Start the embedded stack: Postgres, the Supabase API and the dashboard."""
-    home = _home(load_settings())
+    settings = load_settings()
+    home = _home(settings)
     with phases("Starting the stack") as display:
+        if settings.url is not None and urlsplit(settings.url).hostname != HOST:
+            display.note(f"SUPABASE_URL names {settings.url}: programs use that one until the setting is removed")
         if detach:
             info, started = launch.start_detached(home, port=port, progress=display)
             display.stop()
@@ -104,6 +108,8 @@ def _home(settings: Settings) -> Home:
 
 def _announce(home: Home, info: StackInfo, title: str, how_to_stop: str) -> None:
     output.print(f"[bold green]{title}[/]")
+    if info.version != __version__:
+        output.print(_outdated(info.version))
     print_facts(
         {
             "API": info.url,
@@ -182,6 +188,8 @@ def _print_report(report: dict[str, Any]) -> None:
         if report["healthy"]
         else "[bold red]The embedded stack is not well[/]"
     )
+    if report["version"] != __version__:
+        output.print(_outdated(report["version"]))
     print_facts(
         {
             "API": report["SUPABASE_URL"],
@@ -194,6 +202,10 @@ def _print_report(report: dict[str, Any]) -> None:
             "Stop": "openmanus-rl down",
         }
     )
+
+
+def _outdated(version: str) -> str:
+    return f"It runs version {version}; {__version__} is installed: `openmanus-rl down` and `up` change to it"
 
 
 def _duration(seconds: int) -> str:

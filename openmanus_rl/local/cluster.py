@@ -202,6 +202,7 @@ def _run(
         cwd="/",
         env=postgres_environment(),
         pass_fds=pass_fds,
+        start_new_session=True,  # A Ctrl-C reaches the supervisor alone, which stops things in order.
         **account.popen_options,  # type: ignore[call-overload]
     )
     return done

@@ -114,6 +114,7 @@ def initialise(config: GatewayConfig) -> None:
         check=False,
         cwd=config.home.root,
         env=environment(config, port=0),
+        start_new_session=True,
     )
     if done.returncode != 0:
         raise StackError(f"the gateway could not make its system schema: {_last_words(done.stderr)}")
@@ -133,14 +134,21 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
         cwd=assets.gateway.parent,
         # Proxies, mirrors and certificates are all configured through the user's environment.
         env={"DENO_TLS_CA_STORE": "mozilla,system"} | os.environ | {"NO_COLOR": "1"},
+        start_new_session=True,
     )
     assert process.stderr is not None
     said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith("Download "):
-            show(line.strip())
-    if process.wait() != 0:
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith("Download "):
+                show(line.strip())
+    except BaseException:  # Asked to stop: a download must not go on without us.
+        process.kill()
+        raise
+    finally:
+        code = process.wait()
+    if code != 0:
         raise StackError(f"the gateway's packages could not be fetched: {_last_words(''.join(said))}")
 
 

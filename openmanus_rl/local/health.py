@@ -6,9 +6,11 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 # Loopback must not go through a proxy that the environment names for the outside.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_through_proxies = urllib.request.build_opener()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,9 @@ class Health:
 def check_health(url: str, *, timeout_seconds: float = 5.0) -> Health:
     """Ask the health function under a Supabase URL."""
     address = f"{url.rstrip('/')}/functions/v1/health"
+    opener = _direct if urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1") else _through_proxies
     try:
-        with _opener.open(address, timeout=timeout_seconds) as response:
+        with opener.open(address, timeout=timeout_seconds) as response:
             answer = json.load(response)
     except urllib.error.HTTPError as error:
         with error:

@@ -71,7 +71,7 @@ def start_stack(
             version=version,
         )
         phase("Preparing the gateway")
-        gateway_process.download(assets, deno, show=progress.phase)
+        gateway_process.download(assets, deno, show=phase)
         _ensure_system_schema(home, config)
         phase("Applying migrations")
         migrations.migrate(config.database_url, folder=assets.migrations)
@@ -125,6 +125,7 @@ def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Ke
     if not home.postgres.exists():
         progress.phase("Making a new database")
         cluster.create(home, binaries, account, password=keys.database_password)
+        _remember(home, system_schema_of=None)  # Whatever an earlier database had, this one lacks.
     else:
         if home.postgres.stat().st_uid != account.uid:
             give(home.postgres, account)

@@ -43,7 +43,13 @@ class HomeUnderTest:
         """Start one command and leave it running."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
-            [*PROGRAM, *arguments], env=self.env | env, cwd="/", text=True, stdin=subprocess.DEVNULL, **pipes
+            [*PROGRAM, *arguments],
+            env=self.env | env,
+            cwd="/",
+            text=True,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            **pipes,
         )
 
     def up(self, *arguments: str) -> dict[str, Any]:

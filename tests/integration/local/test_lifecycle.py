@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import stat
 from collections.abc import Callable
@@ -130,7 +132,7 @@ def test_any_folder_will_do(new_home: Callable[..., Any], name: str) -> None:
 def test_a_foreground_stack_stops_cleanly_on_a_signal(home: Any, number: signal.Signals) -> None:
     process = home.spawn("up", "--port", "0")
     home.wait_until(lambda: (home.root / "stack.json").exists(), what="the start")
-    process.send_signal(number)
+    os.killpg(process.pid, number)  # As a terminal does: the whole group gets it.
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert "Dashboard" in out
@@ -144,7 +146,23 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(fresh_home: Any) -> N
     home = fresh_home
     process = home.spawn("up", "--port", "0")
     home.wait_until(lambda: (home.root / "postgres").exists(), what="the database")
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert not home.processes()
     assert home.up()["healthy"]
+
+
+def test_a_database_that_was_thrown_away_is_made_anew(home: Any) -> None:
+    shutil.rmtree(home.root / "postgres")
+    with psycopg.connect(home.up()["DATABASE_URL"]) as connection:
+        assert connection.execute("select count(*) from public.training_runs").fetchone() == (0,)
+
+
+def test_starting_it_while_settings_name_another_supabase_says_so(home: Any) -> None:
+    settings = {
+        "SUPABASE_URL": "https://abcdefghijklmnopqrst.supabase.co",
+        "SUPABASE_ANON_KEY": "sb_publishable_abcdefghijklmnop",
+    }
+    done = home.run("up", "--detach", "--port", "0", **settings)
+    assert done.returncode == 0, done.stderr
+    assert "SUPABASE_URL names https://abcdefghijklmnopqrst.supabase.co" in done.stderr
