@@ -14,6 +14,7 @@ from openmanus_rl.managers.status_history import StatusHistoryManager
 from openmanus_rl.managers.steps import TrainingStepManager
 from openmanus_rl.managers.tasks import TaskManager, ValidatorManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
+from openmanus_rl.managers.turn_parts import GenerationManager, ObservationManager
 from openmanus_rl.managers.turns import TurnManager
 from openmanus_rl.managers.validations import ValidationManager
 
@@ -22,10 +23,12 @@ __all__ = [
     "EnvironmentManager",
     "EvaluationManager",
     "EvaluationResultManager",
+    "GenerationManager",
     "MemberManager",
     "MetricManager",
     "MetricPoint",
     "ModelCheckpointManager",
+    "ObservationManager",
     "Refusal",
     "RewardManager",
     "RolloutGroupManager",

@@ -11,6 +11,8 @@ from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, Tran
 from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.utils.supabase_db import (
+    GenerationManager,
+    ObservationManager,
     RewardManager,
     RolloutManager,
     ToolCallManager,
@@ -91,8 +93,28 @@ def test_a_turn_and_all_in_it_are_written_together(rollouts: Rollouts, gateway: 
 
     calls = ToolCallManager.using(gateway).list_tool_calls(agent_state_id=turn_id)
     assert [call["tool_name"] for call in calls] == ["x", "y"]
+    assert ObservationManager.using(gateway).list_observations(agent_state_id=turn_id)[0]["media_path"] == "a.png"
+    assert GenerationManager.using(gateway).list_generations(agent_state_id=turn_id)[0]["logprobs"] == [-0.5, -0.25]
     assert RewardManager.using(gateway).list_rewards(rollout["id"])[0]["step_number"] == 3
     assert ToolCallManager.using(gateway).get_tool_call(calls[0]["id"]) == calls[0]
+
+
+def test_observations_and_generations_may_follow_their_turn(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+    turn_id = rollouts.log_agent_state(rollout["id"], 1, "o", "a", observations=[{"kind": "page", "text": "<p>"}])
+    observations, generations = ObservationManager.using(gateway), GenerationManager.using(gateway)
+
+    seen = observations.log_observation(turn_id, "screenshot", media_path="b.png")
+    made = generations.log_generation(
+        turn_id, completion_ids=[5, 6], mask=[True, False], advantages=[0.5], policy_version=3
+    )
+
+    assert (seen["position"], made["position"], made["mask"]) == (1, 0, [True, False])
+    assert observations.get_observation(seen["id"]) == seen
+    assert generations.get_generation(made["id"]) == made
+    assert [row["kind"] for row in observations.list_observations(agent_state_id=turn_id)] == ["page", "screenshot"]
+    assert len(generations.list_generations(training_run_id=rollout["training_run_id"], policy_version=3)) == 1
+    with pytest.raises(InvalidInput, match="logprobs"):
+        generations.log_generation(turn_id, completion_ids=[1, 2], logprobs=[-0.1])
 
 
 def test_a_turn_with_a_bad_tool_call_is_not_written_at_all(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:

@@ -27,6 +27,7 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "EvaluationResultManager": {"get_result", "list_results", "log_result"},
+    "GenerationManager": {"get_generation", "list_generations", "log_generation"},
     "MemberManager": {"find_member", "get_member", "list_members", "remove_member", "save_member"},
     "MetricManager": {"append", "get_series", "list_names", "log"},
     "ModelCheckpointManager": {
@@ -38,6 +39,7 @@ MANAGERS: dict[str, set[str]] = {
         "log_evaluation",
         "save_checkpoint",
     },
+    "ObservationManager": {"get_observation", "list_observations", "log_observation"},
     "RewardManager": {"get_reward", "list_rewards", "log_reward"},
     "RolloutGroupManager": {"create_group", "delete_group", "get_group", "list_groups"},
     "RolloutManager": {

@@ -1,0 +1,135 @@
+"""Further observations of a turn, and the tokens that were generated in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.records import Generation, Observation
+from openmanus_rl.records.ids import Id, as_id, new_id
+
+__all__ = ["GenerationManager", "ObservationManager"]
+
+
+class ObservationManager(Manager):
+    """Records and reads what a turn saw besides its text: screenshots, pages, accessibility trees."""
+
+    table = "observations"
+    noun = "observation"
+    model = Observation
+
+    @classmethod
+    def log_observation(
+        cls,
+        agent_state_id: Id,
+        kind: str,
+        *,
+        text: str | None = None,
+        media_path: str | None = None,
+        position: int | None = None,
+    ) -> Row:
+        """Record an observation and return it; without a position it comes after the turn's others."""
+        turn = as_id(agent_state_id, field="agent_state_id")
+        made_id = new_id()
+
+        def write(free_position: int) -> Row:
+            return cls._create(
+                made_id, agent_state_id=turn, position=free_position, kind=kind, text=text, media_path=media_path
+            )
+
+        if position is not None:
+            return write(position)
+        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+
+    @classmethod
+    def get_observation(cls, observation: Id) -> Row:
+        """Return an observation; an unknown id is a `NotFoundError`."""
+        return cls._get(observation, field="observation_id")
+
+    @classmethod
+    def list_observations(
+        cls,
+        *,
+        agent_state_id: Id | Sequence[Id] | None = None,
+        training_run_id: Id | None = None,
+        kind: OneOrMany | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = ("agent_state_id", "position"),
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of observations, turn by turn."""
+        conditions = matching(agent_state_id=agent_state_id, training_run_id=training_run_id, kind=kind)
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+
+
+class GenerationManager(Manager):
+    """Records and reads what the model was given and what it gave, token by token."""
+
+    table = "generations"
+    noun = "generation"
+    model = Generation
+
+    @classmethod
+    def log_generation(
+        cls,
+        agent_state_id: Id,
+        *,
+        prompt_ids: Sequence[int] | None = None,
+        completion_ids: Sequence[int] | None = None,
+        logprobs: Sequence[float] | None = None,
+        mask: Sequence[bool] | None = None,
+        advantages: Sequence[float] | None = None,
+        model: str | None = None,
+        policy_version: int | None = None,
+        finish_reason: str | None = None,
+        position: int | None = None,
+    ) -> Row:
+        """Record a generation and return it; logprobs, mask and advantages are as long as the completion."""
+        turn = as_id(agent_state_id, field="agent_state_id")
+        made_id = new_id()
+
+        def write(free_position: int) -> Row:
+            return cls._create(
+                made_id,
+                agent_state_id=turn,
+                position=free_position,
+                prompt_ids=prompt_ids,
+                completion_ids=completion_ids,
+                logprobs=logprobs,
+                mask=mask,
+                advantages=advantages,
+                model=model,
+                policy_version=policy_version,
+                finish_reason=finish_reason,
+            )
+
+        if position is not None:
+            return write(position)
+        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+
+    @classmethod
+    def get_generation(cls, generation: Id) -> Row:
+        """Return a generation; an unknown id is a `NotFoundError`."""
+        return cls._get(generation, field="generation_id")
+
+    @classmethod
+    def list_generations(
+        cls,
+        *,
+        agent_state_id: Id | Sequence[Id] | None = None,
+        training_run_id: Id | None = None,
+        policy_version: int | None = None,
+        filters: Sequence[Filter] = (),
+        order_by: str | Sequence[str] = ("agent_state_id", "position"),
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of generations, turn by turn."""
+        conditions = matching(
+            agent_state_id=agent_state_id, training_run_id=training_run_id, policy_version=policy_version
+        )
+        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
