@@ -32,7 +32,8 @@ export async function createHandler(settings: Settings, connection: GatewayConne
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
       return await serveDashboard(request, settings.dashboardDir);
     }
-    if (isPreflight(request)) return preflight(request);
+    // Functions answer for themselves, as they do when deployed.
+    if (isPreflight(request) && !pathname.startsWith("/functions/v1")) return preflight(request);
     const { url, method, body } = request;
     const translated = new Request(url, { method, body, headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
