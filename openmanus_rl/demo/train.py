@@ -15,16 +15,18 @@ from openmanus_rl.demo.tasks import ENVIRONMENT
 from openmanus_rl.demo.trainer import Figures, Trainer, measure
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.gateway import Row
-from openmanus_rl.managers.batches import write_batch
-from openmanus_rl.managers.checkpoints import ModelCheckpointManager
-from openmanus_rl.managers.environments import EnvironmentManager
-from openmanus_rl.managers.evaluations import EvaluationManager
-from openmanus_rl.managers.metrics import MetricManager
-from openmanus_rl.managers.runs import TrainingRunManager
-from openmanus_rl.managers.steps import TrainingStepManager
-from openmanus_rl.managers.storage import StorageManager
-from openmanus_rl.managers.tasks import TaskManager
 from openmanus_rl.records.statuses import RunStatus
+from openmanus_rl.utils.supabase_db import (
+    EnvironmentManager,
+    EvaluationManager,
+    MetricManager,
+    ModelCheckpointManager,
+    TaskManager,
+    TrainingRunManager,
+    TrainingStepManager,
+    write_batch,
+)
+from openmanus_rl.utils.supabase_storage import StorageManager
 
 __all__ = ["DEFAULT_STEPS", "DemoResult", "train"]
 
