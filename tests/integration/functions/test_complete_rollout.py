@@ -31,7 +31,7 @@ def test_a_rollout_is_completed_and_answered(secret: Functions, run_id: str) -> 
         "status": "success",
         "total_reward": 10.5,
         "step_count": 15,
-        "result": {"answer": 42},
+        "result": {"answer": 42, "why": {"known": None}},
         "metadata": {"b": 2},
         "message": "found it",
     }
@@ -46,7 +46,7 @@ def test_a_rollout_is_completed_and_answered(secret: Functions, run_id: str) -> 
         "status_message": "found it",
         "total_reward": 10.5,
         "step_count": 15,
-        "result": {"answer": 42},
+        "result": {"answer": 42, "why": {"known": None}},
         "metadata": {"a": 1, "b": 2},
     }
     assert {key: rollout[key] for key in expected} == expected

@@ -120,6 +120,17 @@ def test_another_turn_with_the_same_step_number_is_a_conflict(
     assert sql.fingerprint() == before
 
 
+def test_the_id_of_another_rollouts_turn_is_a_conflict(secret: Functions, sql: Database, rollout_id: str) -> None:
+    turn_id = str(uuid.uuid4())
+    ok(secret.post("log-agent-state", {"id": turn_id, "rollout_id": secret.submit(), "step_number": 0}))
+    before = sql.fingerprint()
+    body = {"id": turn_id, "rollout_id": rollout_id, "step_number": 1, "reward": {"value": 1}}
+    message = refused(secret.post("log-agent-state", body), 409, "conflict")
+    assert turn_id in message
+    assert "cannot move" in message
+    assert sql.fingerprint() == before
+
+
 def test_a_reward_that_is_there_already_is_a_conflict_and_leaves_no_turn(
     secret: Functions, sql: Database, rollout_id: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 import httpx
@@ -71,8 +72,10 @@ def storable(value: Any, depth: int = 0) -> bool:
     """Whether Postgres can keep a value, as the functions promise."""
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
-    if isinstance(value, int | float):
-        return abs(value) < 1.8e308 if isinstance(value, int) else math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) <= int(sys.float_info.max)
+    if isinstance(value, float):
+        return math.isfinite(value)
     if isinstance(value, dict | list):
         children = [*value, *value.values()] if isinstance(value, dict) else value
         return depth < MAX_DEPTH and all(storable(child, depth + 1) for child in children)

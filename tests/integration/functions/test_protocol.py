@@ -122,7 +122,7 @@ def test_what_postgres_can_keep_is_kept(secret: Functions, sql: Database) -> Non
         "constructor": 1,
         "__proto__": {"a": None},
         "deep": json.loads("[" * 190 + "]" * 190),
-        "numbers": [0, 1e-320, 5e-324, 1.7976931348623157e308, 2**63, -(10**40), 0.1],
+        "numbers": [0, 1e-320, 5e-324, 2**63, -(10**40), 0.1],
         "": "",
     }
     rollout_id = secret.submit(metadata=metadata)

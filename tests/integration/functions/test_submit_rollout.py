@@ -59,6 +59,9 @@ def test_a_repetition_changes_nothing_and_answers_the_same(secret: Functions, sq
     assert ok(secret.post("submit-rollout", body)) == first
     assert sql.fingerprint() == before
     assert first["rollout_id"] == body["id"]
+    # The id by which every client marks a creation.
+    change_id = sql.one("select id from public.status_history where entity_id = %s", body["id"])
+    assert change_id == uuid.uuid5(uuid.UUID(str(body["id"])), "created")
 
 
 def test_a_repetition_after_the_end_does_not_begin_the_rollout_again(secret: Functions, sql: Database) -> None:
