@@ -198,6 +198,15 @@ begin
 end
 $$;
 
+create function internal.stamp_start() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  new.started_at := new.created_at;
+  return new;
+end
+$$;
+
 create table public.status_history (
   id uuid primary key default internal.new_id(),
   entity text not null,
@@ -240,12 +249,38 @@ language plpgsql set search_path = ''
 as $$
 begin
   execute format('create trigger touch_updated_at before update on %s for each row execute function internal.touch_updated_at()', target);
+  execute format('create trigger stamp_start before insert on %s for each row
+    when (new.status = ''running'' and new.started_at is null) execute function internal.stamp_start()', target);
   execute format('create trigger guard_status before update on %s for each row
     when (old.status is distinct from new.status) execute function internal.guard_status()', target);
   execute format('create trigger record_first_status after insert on %s referencing new table as new_rows
     for each statement execute function internal.record_status(%L)', target, run_column);
   execute format('create trigger record_status after update on %s referencing old table as old_rows new table as new_rows
     for each statement execute function internal.record_status(%L)', target, run_column);
+end
+$$;
+
+-- What a row hangs on -----------------------------------------------------------------------------------------------------------
+
+create function internal.refuse_new_place() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  raise exception using errcode = 'OM409', table = tg_table_name, column = tg_argv[0],
+    message = format('%s %s: it cannot move to another %s; create a new one',
+      rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, replace(regexp_replace(tg_argv[0], '_id$', ''), '_', ' '));
+end
+$$;
+
+create function internal.pin(target regclass, variadic columns text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- A row stays where it was put: what hangs on it carries the same run.
+begin
+  for i in 1 .. cardinality(columns) loop
+    execute format('create trigger %I before update of %I on %s for each row when (old.%2$I is distinct from new.%2$I)
+      execute function internal.refuse_new_place(%2$L)', 'pin_' || columns[i], columns[i], target);
+  end loop;
 end
 $$;
 

@@ -26,4 +26,5 @@ create table public.training_steps (
 comment on table public.training_steps is 'A step of a training run.';
 
 select internal.track_status('public.training_steps');
+select internal.pin('public.training_steps', 'training_run_id');
 select internal.protect('public.training_steps', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');

@@ -17,4 +17,5 @@ create table public.model_checkpoints (
 comment on table public.model_checkpoints is 'A checkpoint of a run. storage_path is within the bucket model-checkpoints.';
 
 create trigger touch_updated_at before update on public.model_checkpoints for each row execute function internal.touch_updated_at();
+select internal.pin('public.model_checkpoints', 'training_run_id');
 select internal.protect('public.model_checkpoints', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');

@@ -50,6 +50,7 @@ as $$
 $$;
 
 select internal.track_status('public.evaluations');
+select internal.pin('public.evaluations', 'training_run_id');
 select internal.protect('public.evaluations', 'internal.owns_or_owns_run(training_run_id, owner_id)', 'internal.is_public_run(training_run_id)');
 
 create table public.evaluation_results (
@@ -57,7 +58,8 @@ create table public.evaluation_results (
   checkpoint_id uuid not null references public.model_checkpoints (id) on delete cascade,
   training_run_id uuid,
   evaluation_id uuid references public.evaluations (id) on delete cascade,
-  task_id uuid references public.tasks (id) on delete set null,
+  -- Without its task the row would claim to be the result on all.
+  task_id uuid references public.tasks (id) on delete cascade,
   environment text not null check (environment <> ''),
   episode_count integer check (episode_count >= 0),
   success_rate double precision check (success_rate between 0 and 1),
@@ -77,4 +79,7 @@ create trigger touch_updated_at before update on public.evaluation_results for e
 
 revoke execute on function internal.owns_or_owns_run, internal.owns_evaluation, internal.owns_checkpoint from public;
 grant execute on function internal.owns_or_owns_run, internal.owns_evaluation, internal.owns_checkpoint to authenticated, service_role;
-select internal.protect('public.evaluation_results', 'internal.owns_checkpoint(checkpoint_id, training_run_id)', 'internal.is_public_run(training_run_id)');
+select internal.pin('public.evaluation_results', 'checkpoint_id', 'training_run_id', 'evaluation_id');
+select internal.protect('public.evaluation_results',
+  'internal.owns_checkpoint(checkpoint_id, training_run_id) and (evaluation_id is null or internal.owns_evaluation(evaluation_id))',
+  'internal.is_public_run(training_run_id)');

@@ -1,5 +1,14 @@
 -- Rollouts, the groups they come in, and their counts, which are kept as rollouts come and go.
 
+create function internal.to_double(value numeric) returns double precision
+language sql immutable parallel safe set search_path = ''
+as $$
+  -- Postgres refuses to convert what is closer to zero than a double can be.
+  select case when abs(value) < 1e-300 then 0 else value::double precision end
+$$;
+revoke execute on function internal.to_double from public;
+grant execute on function internal.to_double to anon, authenticated, service_role;
+
 create table public.rollout_groups (
   id uuid primary key default internal.new_id(),
   training_run_id uuid references public.training_runs (id) on delete cascade,
@@ -15,9 +24,10 @@ create table public.rollout_groups (
   reward_count integer not null default 0,
   reward_sum numeric not null default 0,
   reward_squares numeric not null default 0,
-  reward_mean double precision generated always as ((reward_sum / nullif(reward_count, 0))::double precision) stored,
-  reward_std double precision generated always as (
-    sqrt(greatest(reward_squares / nullif(reward_count, 0) - (reward_sum / nullif(reward_count, 0)) ^ 2, 0))::double precision) stored,
+  reward_mean double precision generated always as (internal.to_double(reward_sum / nullif(reward_count, 0))) stored,
+  -- One division, at the end: a quotient that is rounded before it is squared would drown a small deviation.
+  reward_std double precision generated always as (internal.to_double(
+    sqrt(greatest(reward_count * reward_squares - reward_sum * reward_sum, 0)) / nullif(reward_count, 0))) stored,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint rollout_groups_has_one_parent check (num_nonnulls(training_step_id, evaluation_id) = 1),
@@ -70,6 +80,8 @@ create unique index rollouts_by_owner on public.rollouts (owner_id, id);
 create unique index rollouts_waiting on public.rollouts (created_at, id) where status = 'pending';
 
 select internal.track_status('public.rollouts');
+select internal.pin('public.rollouts', 'training_run_id', 'group_id');
+select internal.pin('public.rollout_groups', 'training_run_id', 'training_step_id', 'evaluation_id');
 create trigger touch_updated_at before update on public.rollout_groups for each row execute function internal.touch_updated_at();
 
 -- Counts ------------------------------------------------------------------------------------------------------------------------
@@ -91,7 +103,8 @@ create table public.rollout_stats (
   unique nulls not distinct (training_run_id, environment, shard)
 );
 comment on table public.rollout_stats is 'Counts of rollouts by run and environment, kept by a trigger, so that reading them costs the same for any number of rollouts.';
-create unique index rollout_stats_of_an_environment on public.rollout_stats (environment, training_run_id, shard) nulls not distinct;
+-- With the id: a second index that two writers could collide on would defeat `on conflict` below.
+create unique index rollout_stats_of_an_environment on public.rollout_stats (environment, id);
 
 create function internal.is_completed(status text) returns boolean
 language sql immutable parallel safe set search_path = ''
@@ -106,25 +119,30 @@ language plpgsql security definer set search_path = ''
 as $$
 -- Once per statement: what it added counts up, what it took away counts down, as one change to each count.
 declare
-  counted constant text := 'training_run_id, group_id, environment, status, total_reward, step_count';
-  changed constant text := case tg_op
+  counted constant text := 'id, training_run_id, group_id, environment, status, total_reward, step_count';
+  changed constant text := format($sql$
+    select c.*, internal.is_completed(c.status) as completed,
+      -- Through text: the direct way keeps 15 digits and rounds the largest double up to none.
+      case when internal.is_finite(c.total_reward) then c.total_reward::text::numeric end as reward
+    from (%s) c $sql$, case tg_op
     when 'INSERT' then format('select 1 as sign, %s from new_rows', counted)
     when 'DELETE' then format('select -1 as sign, %s from old_rows', counted)
-    else format('select 1 as sign, %1$s from (select %1$s, id from new_rows except all select %1$s, id from old_rows) added
+    else format('select 1 as sign, added.* from (select %1$s from new_rows except all select %1$s from old_rows) added
                  union all
-                 select -1 as sign, %1$s from (select %1$s, id from old_rows except all select %1$s, id from new_rows) removed', counted)
-  end;
+                 select -1 as sign, removed.* from (select %1$s from old_rows except all select %1$s from new_rows) removed', counted)
+  end);
+  d record;
 begin
   execute format($sql$
     insert into public.rollout_stats as s
       (training_run_id, environment, shard, rollout_count, completed_count, success_count, reward_sum, reward_count, step_sum, step_count)
     select c.training_run_id, c.environment, pg_backend_pid() %% 16, sum(c.sign),
-      coalesce(sum(c.sign) filter (where internal.is_completed(c.status)), 0),
+      coalesce(sum(c.sign) filter (where c.completed), 0),
       coalesce(sum(c.sign) filter (where c.status = 'success'), 0),
-      coalesce(sum(c.sign * c.total_reward::numeric) filter (where internal.is_completed(c.status) and internal.is_finite(c.total_reward)), 0),
-      coalesce(sum(c.sign) filter (where internal.is_completed(c.status) and internal.is_finite(c.total_reward)), 0),
-      coalesce(sum(c.sign * c.step_count) filter (where internal.is_completed(c.status)), 0),
-      coalesce(sum(c.sign) filter (where internal.is_completed(c.status) and c.step_count is not null), 0)
+      coalesce(sum(c.sign * c.reward) filter (where c.completed), 0),
+      coalesce(sum(c.sign) filter (where c.completed and c.reward is not null), 0),
+      coalesce(sum(c.sign * c.step_count) filter (where c.completed), 0),
+      coalesce(sum(c.sign) filter (where c.completed and c.step_count is not null), 0)
     from (%s) c
     -- Of a run that is being deleted there is nothing left to count.
     where c.training_run_id is null or exists (select 1 from public.training_runs r where r.id = c.training_run_id)
@@ -140,7 +158,18 @@ begin
       step_count = s.step_count + excluded.step_count
   $sql$, changed);
 
-  execute format($sql$
+  -- One after the other, in one order: so two writers of the same groups wait for each other, and never in a circle.
+  for d in execute format($sql$
+    select c.group_id, sum(c.sign) as rollout_count,
+      coalesce(sum(c.sign) filter (where c.completed), 0) as completed_count,
+      coalesce(sum(c.sign) filter (where c.status = 'success'), 0) as success_count,
+      coalesce(sum(c.sign) filter (where c.reward is not null), 0) as reward_count,
+      coalesce(sum(c.sign * c.reward), 0) as reward_sum,
+      coalesce(sum(c.sign * c.reward * c.reward), 0) as reward_squares
+    from (%s) c where c.group_id is not null
+    group by c.group_id
+    order by c.group_id
+  $sql$, changed) loop
     update public.rollout_groups g set
       rollout_count = g.rollout_count + d.rollout_count,
       completed_count = g.completed_count + d.completed_count,
@@ -148,19 +177,8 @@ begin
       reward_count = g.reward_count + d.reward_count,
       reward_sum = g.reward_sum + d.reward_sum,
       reward_squares = g.reward_squares + d.reward_squares
-    from (
-      select c.group_id, sum(c.sign) as rollout_count,
-        coalesce(sum(c.sign) filter (where internal.is_completed(c.status)), 0) as completed_count,
-        coalesce(sum(c.sign) filter (where c.status = 'success'), 0) as success_count,
-        coalesce(sum(c.sign) filter (where internal.is_finite(c.total_reward)), 0) as reward_count,
-        coalesce(sum(c.sign * c.total_reward::numeric) filter (where internal.is_finite(c.total_reward)), 0) as reward_sum,
-        coalesce(sum(c.sign * c.total_reward::numeric * c.total_reward::numeric) filter (where internal.is_finite(c.total_reward)), 0)
-          as reward_squares
-      from (%s) c where c.group_id is not null
-      group by c.group_id
-    ) d
-    where g.id = d.group_id
-  $sql$, changed);
+    where g.id = d.group_id;
+  end loop;
   return null;
 end
 $$;
@@ -212,6 +230,11 @@ grant execute on function internal.is_completed, internal.is_finite, internal.ow
 
 select internal.protect('public.rollout_groups', 'internal.owns_group_parent(training_run_id, training_step_id, evaluation_id)',
   'internal.is_public_run(training_run_id)');
+-- The counts are the trigger's alone.
+revoke insert, update on public.rollout_groups from authenticated, service_role;
+grant insert (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at),
+  update (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at)
+  on public.rollout_groups to authenticated, service_role;
 select internal.protect('public.rollouts',
   'internal.owns_or_owns_run(training_run_id, owner_id) and (group_id is null or internal.owns_group(group_id, training_run_id))',
   'internal.is_public_run(training_run_id)');

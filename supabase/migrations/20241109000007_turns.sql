@@ -85,6 +85,10 @@ select internal.compress('public.observations', 'text');
 select internal.compress('public.generations', 'prompt_ids', 'completion_ids', 'logprobs', 'mask', 'advantages');
 select internal.compress('public.tool_calls', 'tool_input', 'tool_output');
 
+select internal.pin('public.agent_states', 'rollout_id', 'training_run_id');
+select internal.pin('public.observations', 'agent_state_id', 'training_run_id');
+select internal.pin('public.generations', 'agent_state_id', 'training_run_id');
+select internal.pin('public.tool_calls', 'agent_state_id', 'training_run_id');
 select internal.protect('public.agent_states', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');
 select internal.protect('public.observations', 'internal.owns_turn(agent_state_id, training_run_id)', 'internal.is_public_run(training_run_id)');
 select internal.protect('public.generations', 'internal.owns_turn(agent_state_id, training_run_id)', 'internal.is_public_run(training_run_id)');

@@ -35,5 +35,7 @@ create unique index validations_of_a_validator on public.validations (validator_
 create trigger touch_updated_at before update on public.validations for each row execute function internal.touch_updated_at();
 select internal.compress('public.rewards', 'details');
 select internal.compress('public.validations', 'expected', 'actual', 'details');
+select internal.pin('public.rewards', 'rollout_id', 'training_run_id');
+select internal.pin('public.validations', 'rollout_id', 'training_run_id');
 select internal.protect('public.rewards', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');
 select internal.protect('public.validations', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');

@@ -24,6 +24,7 @@ create unique index media_of_a_rollout on public.media (rollout_id, id);
 create unique index media_of_a_turn on public.media (agent_state_id, id);
 create unique index media_by_owner on public.media (owner_id, id);
 
+select internal.pin('public.media', 'training_run_id', 'rollout_id', 'agent_state_id');
 select internal.protect('public.media',
   'internal.owns_or_owns_run(training_run_id, owner_id)
    and (rollout_id is null or internal.owns_rollout(rollout_id, training_run_id))

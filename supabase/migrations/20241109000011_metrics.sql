@@ -38,6 +38,7 @@ create trigger bound_metric_chunk before insert or update on public.metric_chunk
   for each row execute function internal.bound_metric_chunk();
 
 select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
+select internal.pin('public.metric_chunks', 'training_run_id');
 select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
 
 create view public.metrics with (security_invoker = true) as

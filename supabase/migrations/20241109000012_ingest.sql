@@ -387,7 +387,10 @@ begin
           from pg_temp.%5$I s
           where t.id = s.id and s.ordinal between low and high and s.round = current_round;
           get diagnostics done = row_count;
-          if done < wanted then
+          if done < wanted and exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round
+                                       and not exists (select 1 from public.%2$I t where t.id = s.id)) then
+            raise exception using errcode = 'OM404', column = 'id', message = 'unknown id; it was deleted meanwhile';
+          elsif done < wanted then
             raise exception using errcode = 'OM403', message = 'not yours to change; ask its owner or an admin';
           end if;
         end loop;
@@ -430,7 +433,10 @@ select internal.define_merge('observations', 'left join public.agent_states p on
 select internal.define_merge('generations', 'left join public.agent_states p on p.id = s.agent_state_id', '{"training_run_id": "p.training_run_id"}');
 select internal.define_merge('tool_calls', 'left join public.agent_states p on p.id = s.agent_state_id', '{"training_run_id": "p.training_run_id"}');
 select internal.define_merge('rewards', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
-select internal.define_merge('validations', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
+-- Named after its validator, a verdict can still be told from the others when the validator is gone.
+select internal.define_merge('validations',
+  'left join public.rollouts p on p.id = s.rollout_id left join public.validators v on v.id = s.validator_id',
+  '{"training_run_id": "p.training_run_id", "validator_name": "coalesce(s.validator_name, v.external_id, ''default'')"}');
 select internal.define_merge('media', 'left join public.rollouts p on p.id = s.rollout_id',
   '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end"}');
 select internal.define_merge('jobs');

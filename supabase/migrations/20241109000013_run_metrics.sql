@@ -9,8 +9,8 @@ declare
   answer jsonb;
   recent jsonb;
 begin
-  if rollout_limit not between 0 and 1000 then
-    raise exception using errcode = 'OM400', column = 'rollout_limit', message = format('rollout_limit is %s: 0 to 1000 are possible', rollout_limit);
+  if rollout_limit is null or rollout_limit not between 0 and 1000 then
+    raise exception using errcode = 'OM400', column = 'rollout_limit', message = format('rollout_limit is %s: 0 to 1000 are possible', coalesce(rollout_limit::text, 'null'));
   end if;
   if training_run_id is not null and not exists (select 1 from public.training_runs r where r.id = training_run_id) then
     raise exception using errcode = 'OM404', column = 'training_run_id', message = format('training run %s: unknown id', training_run_id);
@@ -20,9 +20,9 @@ begin
     'total_rollouts', coalesce(sum(s.rollout_count), 0),
     'completed_rollouts', coalesce(sum(s.completed_count), 0),
     'successful_rollouts', coalesce(sum(s.success_count), 0),
-    'success_rate', (sum(s.success_count) / nullif(sum(s.completed_count), 0))::double precision,
-    'average_reward', (sum(s.reward_sum) / nullif(sum(s.reward_count), 0))::double precision,
-    'average_steps', (sum(s.step_sum) / nullif(sum(s.step_count), 0))::double precision)
+    'success_rate', internal.to_double(sum(s.success_count) / nullif(sum(s.completed_count), 0)),
+    'average_reward', internal.to_double(sum(s.reward_sum) / nullif(sum(s.reward_count), 0)),
+    'average_steps', internal.to_double(sum(s.step_sum) / nullif(sum(s.step_count), 0)))
   into answer
   from public.rollout_stats s
   where (training_run_id is null or s.training_run_id = training_run_id)
