@@ -22,8 +22,7 @@ export async function sendObject(context: StorageContext, row: ObjectRow, reques
   const range = requestedRange(request.headers.get("range"), metadata.size);
   if (range === "unsatisfiable") {
     const error = new StorageError(416, "InvalidRange", "The requested range is not satisfiable");
-    const body = { statusCode: "416", error: error.error, message: error.message };
-    return Response.json(body, { status: 416, headers: { "Content-Range": `bytes */${metadata.size}` } });
+    return Response.json(error.body, { status: 416, headers: { "Content-Range": `bytes */${metadata.size}` } });
   }
   const { start, end } = range ?? { start: 0, end: metadata.size - 1 };
   headers.set("content-length", String(end - start + 1));

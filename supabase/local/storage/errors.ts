@@ -1,31 +1,42 @@
 /** Storage's errors; on hosted projects the real status stands in the body, and HTTP says 400. */
 
 export class StorageError extends Error {
-  constructor(readonly statusCode: number, readonly error: string, message: string) {
+  constructor(
+    readonly statusCode: number,
+    readonly error: string,
+    message: string,
+    /** What supabase-js tells errors apart by. */
+    readonly code: string = error,
+  ) {
     super(message);
     this.name = "StorageError";
   }
 
+  get body() {
+    return { statusCode: String(this.statusCode), code: this.code, error: this.error, message: this.message };
+  }
+
   toResponse(): Response {
     const status = this.statusCode === 401 || this.statusCode >= 500 ? this.statusCode : 400;
-    const body = { statusCode: String(this.statusCode), error: this.error, message: this.message };
-    return Response.json(body, { status });
+    return Response.json(this.body, { status });
   }
 }
 
-export const bucketNotFound = () => new StorageError(404, "Bucket not found", "Bucket not found");
+export const bucketNotFound = () => new StorageError(404, "Bucket not found", "Bucket not found", "NoSuchBucket");
 export const bucketNotEmpty = () =>
-  new StorageError(409, "InvalidRequest", "The bucket you tried to delete is not empty");
-export const objectNotFound = () => new StorageError(404, "not_found", "Object not found");
-export const alreadyExists = () => new StorageError(409, "Duplicate", "The resource already exists");
+  new StorageError(409, "InvalidRequest", "The bucket you tried to delete is not empty", "BucketNotEmpty");
+export const objectNotFound = () => new StorageError(404, "not_found", "Object not found", "NoSuchKey");
+export const alreadyExists = () =>
+  new StorageError(409, "Duplicate", "The resource already exists", "ResourceAlreadyExists");
 export const invalidKey = (key: string) => new StorageError(400, "InvalidKey", `Invalid key: ${key}`);
 export const invalidRequest = (message: string) => new StorageError(400, "InvalidRequest", message);
 export const invalidToken = (message: string) => new StorageError(400, "InvalidJWT", message);
-export const accessDenied = () => new StorageError(403, "Unauthorized", "new row violates row-level security policy");
+export const accessDenied = () =>
+  new StorageError(403, "Unauthorized", "new row violates row-level security policy", "AccessDenied");
 export const tooLarge = () =>
-  new StorageError(413, "Payload too large", "The object exceeded the maximum allowed size");
+  new StorageError(413, "Payload too large", "The object exceeded the maximum allowed size", "EntityTooLarge");
 export const mimeTypeRefused = (type: string) =>
-  new StorageError(415, "invalid_mime_type", `mime type ${type} is not supported`);
+  new StorageError(415, "invalid_mime_type", `mime type ${type} is not supported`, "InvalidMimeType");
 
 export const diskFull = () => new StorageError(507, "InsufficientStorage", "The disk is full; nothing was stored");
 

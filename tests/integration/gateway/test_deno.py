@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from .process import GATEWAY, ROOT, deno_binary
+from .process import GATEWAY, ROOT, Gateway, deno_binary
 
 LOCAL = GATEWAY.parent
 FUNCTIONS = ROOT / "supabase" / "functions"
@@ -50,3 +50,9 @@ def test_every_function_is_served_and_checks_its_own_keys_when_deployed() -> Non
     for name in ENTRY_POINTS:
         assert f'"../functions/{name}/index.ts"' in served, f"{name} is missing in functions.ts"
         assert f"[functions.{name}]\nverify_jwt = false" in config, f"{name} is missing in config.toml"
+
+
+def test_supabase_js_is_served_like_supabase_py(gateway: Gateway) -> None:
+    script = str(ROOT / "tests" / "integration" / "gateway" / "supabase_js.ts")
+    keys = (gateway.settings.publishable_key, gateway.settings.secret_key)
+    deno("run", "--no-config", "--no-lock", "--allow-net=127.0.0.1", "--allow-env", script, gateway.url, *keys)

@@ -1,0 +1,42 @@
+/** The calls a browser makes with supabase-js, against a running gateway; exits non-zero at the first surprise. */
+import { deepStrictEqual, ok, strictEqual } from "node:assert";
+import { createClient } from "npm:@supabase/supabase-js@2.119.0";
+
+const [url, publishableKey, secretKey] = Deno.args;
+const options = { auth: { persistSession: false, autoRefreshToken: false } };
+const admin = createClient(url, secretKey, options);
+const visitor = createClient(url, publishableKey, options);
+
+function data<T>(result: { data: T; error: unknown }): NonNullable<T> {
+  if (result.error) throw result.error;
+  return result.data!;
+}
+
+const name = `js ${crypto.randomUUID()}`;
+const author = data(await admin.from("authors").insert({ name, tags: ["a"] }).select("id, name").single());
+strictEqual(author.name, name);
+const counted = await admin.from("authors").select("name, books(count)", { count: "exact" }).eq("id", author.id);
+deepStrictEqual([counted.data, counted.count], [[{ name, books: [{ count: 0 }] }], 1]);
+strictEqual((await admin.from("authors").insert({ name })).error?.code, "23505");
+strictEqual(data(await admin.rpc("add_numbers", { a: 1 })), 2);
+
+const bucket = `js-${crypto.randomUUID()}`;
+data(await admin.storage.createBucket(bucket));
+const files = admin.storage.from(bucket);
+data(await files.upload("a/b.txt", new Blob(["content"]), { contentType: "text/plain", metadata: { run: 1 } }));
+strictEqual((await files.exists("a/b.txt")).data, true);
+strictEqual((await files.exists("a/none.txt")).data, false);
+strictEqual(await data(await files.download("a/b.txt")).text(), "content");
+strictEqual(await (await fetch(data(await files.createSignedUrl("a/b.txt", 60)).signedUrl)).text(), "content");
+const { token } = data(await files.createSignedUploadUrl("up.txt"));
+data(await files.uploadToSignedUrl("up.txt", token, new Blob(["up"])));
+data(await files.copy("a/b.txt", "c.txt"));
+data(await files.move("c.txt", "d.txt"));
+deepStrictEqual(data(await files.list()).map((entry) => entry.name), ["a", "d.txt", "up.txt"]);
+data(await admin.storage.emptyBucket(bucket));
+data(await admin.storage.deleteBucket(bucket));
+
+const signedUp = data(await visitor.auth.signUp({ email: `${crypto.randomUUID()}@example.com`, password: "password1" }));
+strictEqual(data(await visitor.rpc("who_am_i")).uid, signedUp.user?.id);
+strictEqual(data(await visitor.functions.invoke("health", { method: "GET" })).status, "ok");
+ok(data(await admin.auth.admin.listUsers()).users.some((user) => user.id === signedUp.user?.id));
