@@ -40,21 +40,22 @@ Cli = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
-def _stack_settings(stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _connections() -> Iterator[None]:
+    yield
+    forget_gateways()
+
+
+@pytest.fixture(autouse=True)
+def _stack_settings(stack: Any, _connections: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let the managers and commands of this process find the session's stack, from a folder without settings."""
-    before = Path.cwd()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in stack.env.items():
-            if os.environ.get(name) != value:
-                patch.setenv(name, value)
-        os.chdir(tmp_path_factory.mktemp("elsewhere"))
-        yield
-        os.chdir(before)
-        forget_gateways()
+    for name, value in stack.env.items():
+        if os.environ.get(name) != value:
+            monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def cli(_stack_settings: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Run a command as `openmanus-rl` would, in this process."""
 
     def run(*arguments: str) -> Done:
@@ -72,7 +73,7 @@ def cli(_stack_settings: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 @pytest.fixture(scope="session")
-def demo(stack: Any, _stack_settings: None) -> dict[str, Any]:
+def demo(stack: Any) -> dict[str, Any]:
     """One short demo, run as a user runs it; many tests look at what it recorded."""
     done = subprocess.run(
         [sys.executable, "-m", "openmanus_rl", "demo", "--steps", "3", "--seed", "1", "--name", "recorded", "--json"],

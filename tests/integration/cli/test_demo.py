@@ -203,10 +203,12 @@ def test_a_bad_option_is_named_and_nothing_is_recorded(cli: Any, arguments: tupl
 
 @pytest.mark.parametrize(
     ("failure", "status", "message"),
-    [(ValueError("the loss exploded"), "failed", "the loss exploded"), (KeyboardInterrupt(), "interrupted", "Keyboard")],
+    [
+        (ValueError("the loss exploded"), "failed", "the loss exploded"),
+        (KeyboardInterrupt(), "interrupted", "Keyboard"),
+    ],
 )
 def test_a_run_that_is_broken_off_says_so(
-    _stack_settings: None,
     monkeypatch: pytest.MonkeyPatch,
     failure: BaseException,
     status: str,
