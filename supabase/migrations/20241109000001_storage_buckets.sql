@@ -23,27 +23,39 @@ as $$
          then split_part(name, '/', 1)::uuid end
 $$;
 
-create function internal.owns_object(bucket text, name text, object_owner text) returns boolean
-language sql stable set search_path = ''
-as $$
-  -- What lies in a run's folder is the run owner's; everything else is its uploader's.
-  select case
-    when bucket in ('model-checkpoints', 'logs', 'media') and internal.object_folder_id(name) is not null
-      then internal.owns_run(internal.object_folder_id(name))
-    when bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media')
-      then object_owner = auth.uid()::text
-    else false
-  end
-$$;
-
 create function internal.is_workspace_bucket(bucket text) returns boolean
 language sql immutable set search_path = ''
 as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media') $$;
 
+create function internal.object_run_id(bucket text, name text) returns uuid
+language plpgsql stable security definer set search_path = ''
+as $$
+-- The run that a file hangs on, or NULL. In plpgsql, which looks for the tables when it runs: they are made by later migrations.
+begin
+  if bucket in ('model-checkpoints', 'logs', 'media') then
+    return internal.object_folder_id(name);
+  elsif bucket = 'evaluation-results' then
+    return (select c.training_run_id from public.model_checkpoints c where c.id = internal.object_folder_id(name));
+  end if;
+  return null;
+end
+$$;
+
+create function internal.owns_object(bucket text, name text, object_owner text) returns boolean
+language sql stable set search_path = ''
+as $$
+  -- What lies in the folder of a run or a checkpoint is the run owner's; everything else is its uploader's.
+  select case
+    when not internal.is_workspace_bucket(bucket) then false
+    when bucket = 'datasets' or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
+    else coalesce(internal.owns_run(internal.object_run_id(bucket, name)), false)
+  end
+$$;
+
 create policy "members read workspace files" on storage.objects for select to authenticated
   using (internal.is_workspace_bucket(bucket_id) and (select internal.is_member()));
 create policy "anyone reads files of public runs" on storage.objects for select to anon
-  using (bucket_id in ('model-checkpoints', 'logs', 'media') and internal.is_public_run(internal.object_folder_id(name)));
+  using (internal.is_public_run(internal.object_run_id(bucket_id, name)));
 create policy "editors add files to what they own" on storage.objects for insert to authenticated
   with check (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
     or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))));
@@ -56,5 +68,5 @@ create policy "owners delete their files" on storage.objects for delete to authe
   using (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
     or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))));
 
-revoke execute on function internal.object_folder_id, internal.owns_object, internal.is_workspace_bucket from public;
-grant execute on function internal.object_folder_id, internal.owns_object, internal.is_workspace_bucket to anon, authenticated, service_role;
+revoke execute on function internal.object_folder_id, internal.object_run_id, internal.owns_object, internal.is_workspace_bucket from public;
+grant execute on function internal.object_folder_id, internal.object_run_id, internal.owns_object, internal.is_workspace_bucket to anon, authenticated, service_role;

@@ -55,7 +55,7 @@ returns table (name text, step bigint, value double precision, recorded_at times
 language plpgsql stable set search_path = ''
 as $$
 #variable_conflict use_column
--- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost.
+-- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
 begin
   if max_points < 2 then
     raise exception using errcode = 'OM400', message = format('max_points is %s: at least 2 are needed to keep extremes', max_points), column = 'max_points';
@@ -69,19 +69,25 @@ begin
       and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
       and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
   ), bounds as (
-    select points.name, min(points.step) as low, max(points.step) as high, count(*) as n from points group by points.name
+    -- Where there are NaN, a stretch has a third point to show.
+    select p.name, min(p.step) as low, max(p.step) as high, count(*) as n,
+      max_points / case when bool_or(p.value = 'NaN') and max_points > 2 then 3 else 2 end as stretches
+    from points p group by p.name
   ), stretched as (
-    select p.*, case when b.n <= max_points then null
-                     else width_bucket(p.step::double precision, b.low::double precision, b.high::double precision + 1, max_points / 2) end as stretch
+    -- From the first step on: far from zero a double cannot tell a step from the next.
+    select p.*, case when b.n > max_points then least(b.stretches,
+      width_bucket((p.step - b.low)::double precision, 0, (b.high - b.low)::double precision + 1, b.stretches)) end as stretch
     from points p join bounds b using (name)
   ), extremes as (
-    select s.name, s.stretch, min(s.value) as low, max(s.value) as high from stretched s where s.stretch is not null group by s.name, s.stretch
+    select s.name, s.stretch, min(nullif(s.value, 'NaN')) as low, max(nullif(s.value, 'NaN')) as high
+    from stretched s where s.stretch is not null group by s.name, s.stretch
   )
   select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
   union all
   select * from (
     select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
-    from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch and (s.value = e.low or s.value = e.high)
+    from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch
+      and (s.value = e.low or s.value = e.high or (s.value = 'NaN' and (max_points > 2 or e.low is null)))
     order by s.name, s.stretch, s.value, s.step) kept
   order by 1, 2, 4;
 end
