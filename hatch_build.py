@@ -42,7 +42,16 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def _bundle(self, root: Path, target: Path) -> Path:
         gateway = root / "supabase" / "local" / "gateway.ts"
-        command = [_find_deno(), "bundle", "--platform=deno", "--minify", "--output", str(target), str(gateway)]
+        command = [
+            _find_deno(),
+            "bundle",
+            "--frozen",
+            "--platform=deno",
+            "--minify",
+            "--output",
+            str(target),
+            str(gateway),
+        ]
         done = subprocess.run(command, cwd=gateway.parent, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not target.exists():
             raise RuntimeError(f"deno could not bundle {gateway}:\n{done.stdout}{done.stderr}")

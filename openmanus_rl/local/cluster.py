@@ -109,8 +109,9 @@ def require_version(home: Home, binaries: Binaries) -> None:
 
 def create(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
     """Make a new data directory; it appears complete or not at all."""
-    for left_over in home.root.glob(".postgres-*"):  # A start that was killed while it made one.
-        shutil.rmtree(left_over)
+    for left_over in home.root.glob(".postgres-*"):  # A start was killed while it made one.
+        # Its initdb may still be at work for a moment; what can't be removed now is removed the next time.
+        shutil.rmtree(left_over, ignore_errors=True)
     unfinished = Path(tempfile.mkdtemp(dir=home.root, prefix=".postgres-"))
     try:
         grant_passage(unfinished, account)

@@ -19,6 +19,17 @@ from openmanus_rl.local.keys import Keys
 
 _READY_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
+_VARIABLES = (
+    "GATEWAY_PORT",
+    "DATABASE_URL",
+    "SUPABASE_URL",
+    "SUPABASE_PUBLISHABLE_KEY",
+    "SUPABASE_SECRET_KEY",
+    "SUPABASE_JWT_SECRET",
+    "STORAGE_DIR",
+    "DASHBOARD_DIR",
+    "OPENMANUS_RL_VERSION",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +180,9 @@ def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
         "--cached-only",
         *_sources(assets),
         f"--allow-net={','.join(network)}",
-        # The whole environment may be read: the process is given only what `environment` lists.
-        "--allow-env",
+        f"--allow-env={','.join(_VARIABLES)}",
+        # Packages look for variables of their own; without this each look would end the process.
+        "--ignore-env",
         f"--allow-read={readable}",
         f"--allow-write={writable}",
         str(assets.gateway),

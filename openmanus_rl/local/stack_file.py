@@ -81,7 +81,7 @@ def supervisor_pid(home: Home) -> int | None:
     """Return the process that holds the lock of a home; None when nobody does."""
     try:
         descriptor = os.open(home.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
         raise StackError(f"{home.root} belongs to another user; run as that user, or set OPENMANUS_RL_HOME") from error

@@ -134,6 +134,9 @@ class Supervisor:
         # Postgres first: the gateway is of no use without it.
         parts = [KeptAlive("Postgres", stack.postgres), KeptAlive("the gateway", stack.gateway)]
         while not self._stopping:
+            if not os.path.exists(self._home.lock):
+                _logger.warning("%s was removed; stopping", self._home.root)
+                return
             now = time.monotonic()
             times = [due for part in parts if (due := part.tend(now)) is not None]
             keep_small(self._home.postgres_log)

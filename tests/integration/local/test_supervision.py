@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 from typing import Any
@@ -77,6 +78,15 @@ def test_a_gateway_that_lost_its_port_returns_when_the_port_is_free_again(home: 
         assert home.status()["healthy"] is False
     home.wait_until_healthy()
     assert home.status()["port"] == report["port"]
+
+
+def test_a_stack_whose_folder_was_removed_ends_by_itself(home: Any) -> None:
+    home.up()
+    processes = home.processes()
+    assert len(processes) >= 3
+    shutil.rmtree(home.root)
+    _, alive = psutil.wait_procs(processes, timeout=90)
+    assert not alive, f"still there: {alive}"
 
 
 def _bound(thief: Any, port: int) -> bool:
