@@ -88,7 +88,8 @@ def make_batch(run_id: str, *, rollouts: int, turns: int, seed: int = 0) -> dict
         rollout_id = new_id()
         batch["rollouts"].append({
             "id": rollout_id, "training_run_id": run_id, "environment": "bench", "episode_number": episode,
-            "task_description": text(80, chance), "status": "success", "total_reward": chance.random(), "step_count": turns,
+            "task_description": text(80, chance), "status": "success", "total_reward": chance.random(),
+            "step_count": turns,
         })  # fmt: skip
         for number in range(turns):
             batch["agent_states"].append({

@@ -26,6 +26,11 @@ select %(run_id)s, 'bench', n, case n %% 3 when 0 then 'success' else 'failed' e
 from generate_series(%(first)s::bigint, %(last)s::bigint) n
 """
 
+RECOUNT = """
+select count(*), avg(total_reward), avg(step_count), count(*) filter (where status = 'success')
+from public.rollouts where training_run_id = %s
+"""
+
 
 def fill(connection: psycopg.Connection, size: int) -> str:
     """Make a run of `size` finished rollouts and return its id."""
@@ -60,9 +65,7 @@ def main() -> None:
                     assert answer.raise_for_status().json()["total_rollouts"] == size
 
                     began = time.perf_counter()
-                    connection.execute(
-                        "select count(*), avg(total_reward), avg(step_count), count(*) filter (where status = 'success')"
-                        " from public.rollouts where training_run_id = %s", [run_id]).fetchone()  # fmt: skip
+                    connection.execute(RECOUNT, [run_id]).fetchone()
                     seconds.setdefault(("full recount", size), []).append(time.perf_counter() - began)
 
     table = Table(title=f"get-metrics, median of {repeats}, relative to a run of {SIZES[0]:,} rollouts")

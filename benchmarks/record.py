@@ -1,9 +1,9 @@
-"""Rows per second into the record: managers one by one, `ingest`, and plain COPY of the same rows, on one server in one run.
+"""Rows per second into the record: managers one by one, `ingest`, and COPY of the same rows, on one server in one run.
 
     python benchmarks/record.py [--repeats 5] [--rollouts 64]
 
-A row is a database row: a rollout of 20 turns is 61 (itself, and a turn, a tool call and a reward each). COPY goes straight into the
-same tables, with the same indexes, foreign keys and triggers; it checks nothing, repeats nothing and explains nothing.
+A row is a database row: a rollout of 20 turns is 61 (itself, and a turn, a tool call and a reward each). COPY goes
+straight into the same tables, with the same indexes, foreign keys and triggers; it checks, repeats and explains nothing.
 """
 
 from __future__ import annotations

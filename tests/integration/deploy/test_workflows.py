@@ -53,7 +53,7 @@ def test_the_deployment_runs_every_step_in_order() -> None:
 @pytest.mark.parametrize("missing", ["SUPABASE_ACCESS_TOKEN", "SUPABASE_DB_PASSWORD"])
 def test_a_missing_secret_is_named_before_anything_is_touched(missing: str) -> None:
     names = ["SUPABASE_ACCESS_TOKEN", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_PROJECT_REF", "SUPABASE_DB_PASSWORD"]
-    env = {name: "x" for name in names} | {missing: ""}
+    env = dict.fromkeys(names, "x") | {missing: ""}
     result = deploy("secrets", env=env)
     assert result.returncode == 1
     assert missing in result.stderr
