@@ -300,8 +300,8 @@ create function internal.define_merge(kind text, joins text default '', derived 
 language plpgsql set search_path = ''
 as $body$
 -- Write internal.merge_<kind>(low, high) from the table's columns. `derived` gives an expression for a column that follows from
--- another table, which `joins` joins. To be called again by a migration that adds a column. Plans are made anew for each batch:
--- one made for a single record would be quadratic for a thousand.
+-- another table, which `joins` joins. To be called again by a migration that adds a column. Every join is by a key, so that a plan that
+-- was made for a single record serves a thousand as well.
 declare
   can_change boolean := (select k.can_change from internal.record_kinds() k where k.kind = define_merge.kind);
   has_status boolean := exists (select 1 from internal.record_columns(kind) where name = 'status_change_id');
@@ -334,21 +334,26 @@ begin
   if not can_change then
     execute format($sql$
       create or replace function internal.%1$I(low integer, high integer) returns void
-      language plpgsql set search_path = '' set plan_cache_mode = 'force_custom_plan' as $fn$
+      language plpgsql set search_path = '' as $fn$
+      declare
+        added bigint;
       begin
         insert into public.%2$I (%3$s)
         select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high
         order by s.ordinal
         on conflict (id) do nothing;
+        get diagnostics added = row_count;
 
-        perform internal.refuse_move((
-          select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
-          where s.ordinal between low and high and %7$s is not null limit 1));
+        if added < (select count(*) from pg_temp.%5$I s where s.ordinal between low and high) then
+          perform internal.refuse_move((
+            select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+            where s.ordinal between low and high and %7$s is not null limit 1));
+        end if;
       end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit);
   else
     execute format($sql$
       create or replace function internal.%1$I(low integer, high integer) returns void
-      language plpgsql set search_path = '' set plan_cache_mode = 'force_custom_plan' as $fn$
+      language plpgsql set search_path = '' as $fn$
       declare
         made uuid[];
         wanted bigint;
