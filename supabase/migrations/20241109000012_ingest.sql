@@ -344,12 +344,14 @@ begin
         on conflict (id) do nothing;
         get diagnostics added = row_count;
 
-        if added < (select count(*) from pg_temp.%5$I s where s.ordinal between low and high) then
+        -- Only a known id, or a record that says what follows from its parent, can be out of place.
+        if added < (select count(*) + count(*) filter (where num_nonnulls(%8$s) > 0) from pg_temp.%5$I s where s.ordinal between low and high) then
           perform internal.refuse_move((
             select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
             where s.ordinal between low and high and %7$s is not null limit 1));
         end if;
-      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit);
+      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit,
+      (select string_agg(format('s.%I', key), ', ') from jsonb_object_keys(derived) key));
   else
     execute format($sql$
       create or replace function internal.%1$I(low integer, high integer) returns void
