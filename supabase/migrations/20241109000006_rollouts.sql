@@ -232,8 +232,8 @@ select internal.protect('public.rollout_groups', 'internal.owns_group_parent(tra
   'internal.is_public_run(training_run_id)');
 -- The counts are the trigger's alone.
 revoke insert, update on public.rollout_groups from authenticated, service_role;
-grant insert (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at),
-  update (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at)
+grant insert (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at, updated_at),
+  update (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at, updated_at)
   on public.rollout_groups to authenticated, service_role;
 select internal.protect('public.rollouts',
   'internal.owns_or_owns_run(training_run_id, owner_id) and (group_id is null or internal.owns_group(group_id, training_run_id))',
