@@ -8,11 +8,8 @@ export const MAX_NAME_LENGTH = 500;
 
 /** An object of exactly these fields; any other is named, beside what there is. */
 export function fields<Entries extends v.ObjectEntries>(entries: Entries) {
-  const known = Object.keys(entries).join(", ");
-  return v.strictObject(
-    entries,
-    (issue) => issue.expected === "never" ? `no such field; there are ${known}` : issue.message,
-  );
+  const unknown = `no such field; there are ${Object.keys(entries).join(", ")}`;
+  return v.strictObject(entries, ({ expected }) => expected === "never" ? unknown : "an object is expected");
 }
 
 /** A field that may be left out; null says the same. */
@@ -21,11 +18,16 @@ export function optional<Wrapped extends v.GenericSchema>(schema: Wrapped) {
 }
 
 export function id(description: string) {
-  return v.pipe(v.string(), v.uuid("a UUID is expected"), v.toLowerCase(), v.description(description));
+  return v.pipe(
+    v.string("a UUID is expected"),
+    v.uuid("a UUID is expected"),
+    v.toLowerCase(),
+    v.description(description),
+  );
 }
 
 export function text(description: string) {
-  return v.pipe(v.string(), v.description(description));
+  return v.pipe(v.string("a text is expected"), v.description(description));
 }
 
 /** A text that is not empty and is counted in characters, as Postgres and JSON Schema do. */
@@ -35,7 +37,7 @@ export function name(description: string) {
     `at most ${MAX_NAME_LENGTH} characters are possible`,
   );
   return v.pipe(
-    v.string(),
+    v.string("a text is expected"),
     v.minLength(1, "must not be empty"),
     short,
     v.metadata({ maxLength: MAX_NAME_LENGTH }),

@@ -20,7 +20,7 @@ export async function logAgentState(call: Call<Input>): Promise<Output> {
 }
 
 /** The turn as `ingest` takes it, with what belongs to it inside. */
-export function turn(turnId: string, input: Input): Record<string, unknown> {
+function turn(turnId: string, input: Input): Record<string, unknown> {
   const { id: _, tool_calls, reward, ...state } = input;
   return given({
     ...state,

@@ -9,7 +9,7 @@ const toolCall = fields({
   tool_name: name("The tool that was called."),
   tool_input: optional(json("What it was given.")),
   tool_output: optional(json("What it gave: a text, or any JSON, which is kept as its text.")),
-  success: optional(v.boolean()),
+  success: optional(v.boolean("true or false is expected")),
   error_message: optional(text("Why it failed.")),
   execution_time_ms: optional(number("How long it took, in milliseconds.", { min: 0 })),
 });
@@ -29,7 +29,7 @@ export const input = fields({
   thought: optional(text("What it thought.")),
   memory_summary: optional(text("What it remembers.")),
   tool_calls: optional(v.pipe(
-    v.array(toolCall),
+    v.array(toolCall, "a list is expected"),
     v.maxLength(MAX_TOOL_CALLS, `at most ${MAX_TOOL_CALLS} tool calls are possible in a turn`),
     v.description("The tools it called, in order."),
   )),

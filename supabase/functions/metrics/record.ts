@@ -12,7 +12,7 @@ export async function recordMetrics(call: Call<Input>): Promise<Output> {
 }
 
 /** A point as a chunk of its own; the request's id and the metric's name say which, so that a repetition is known. */
-export async function chunk({ id, runId, step, timestamp }: Input, [name, value]: [string, Value], now: Date) {
+async function chunk({ id, runId, step, timestamp }: Input, [name, value]: [string, Value], now: Date) {
   return {
     id: id ? await uuid5(id, name) : uuid7(),
     training_run_id: runId,

@@ -9,9 +9,10 @@ export const MAX_METRICS = 10_000;
 /** Names that JavaScript objects have by birth; they cannot be told from absent ones. */
 const RESERVED = ["__proto__", "constructor", "prototype"];
 
+const NO_TIMESTAMP = "a date and time with its offset is expected, such as 2026-01-31T12:00:00Z";
 const timestamp = v.pipe(
-  v.string(),
-  v.check(isTimestamp, "a date and time with its offset is expected, such as 2026-01-31T12:00:00Z"),
+  v.string(NO_TIMESTAMP),
+  v.check(isTimestamp, NO_TIMESTAMP),
   v.metadata({ format: "date-time" }),
   v.description("When it was measured; now unless told."),
 );

@@ -2,7 +2,7 @@
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, integer, jsonObject, name, optional, text } from "../_shared/fields.ts";
 
-export const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
+const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
 
 export const input = fields({
   id: optional(id("The rollout's id, made by the client: the request can then be repeated without harm.")),

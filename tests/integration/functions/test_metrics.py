@@ -92,7 +92,7 @@ def test_without_an_id_every_request_adds_points(secret: Functions, sql: Databas
         ({"loss": 1, "__proto__": 1}, "__proto__: this name is taken; choose another"),
         ({"loss": 1, "step": -1}, "step: a whole number from 0 to 9007199254740991 is expected"),
         ({"loss": 1, "step": None}, "step: a whole number from 0 to 9007199254740991 is expected"),
-        ({"loss": 1, "timestamp": 1700000000}, "timestamp: "),
+        ({"loss": 1, "timestamp": 1700000000}, "timestamp: a date and time with its offset is expected"),
         ({"loss": 1, "timestamp": "2024-02-30T00:00:00Z"}, "timestamp: a date and time with its offset is expected"),
         ({"loss": 1, "timestamp": "0000-01-01T00:00:00Z"}, "timestamp: a date and time with its offset is expected"),
         ({"loss": 1, "timestamp": "+299999-01-01T00:00:00Z"}, "timestamp: a date and time with its offset is expected"),
