@@ -22,7 +22,10 @@ create function internal.touch_updated_at() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  new.updated_at := now();
+  -- Saying again what is known changes nothing.
+  if new is distinct from old then
+    new.updated_at := now();
+  end if;
   return new;
 end
 $$;
@@ -208,7 +211,7 @@ end
 $$;
 
 create table public.status_history (
-  id uuid primary key default internal.new_id(),
+  id uuid not null default internal.new_id(),
   entity text not null,
   entity_id uuid not null,
   training_run_id uuid,
@@ -217,11 +220,12 @@ create table public.status_history (
   message text,
   changed_by uuid,
   -- The clock's time, not the transaction's: one batch may hold several changes of a row.
-  changed_at timestamptz not null default clock_timestamp()
+  changed_at timestamptz not null default clock_timestamp(),
+  primary key (entity_id, id)
 );
-comment on table public.status_history is 'Every status change of every table with a status, written by one trigger. The id is the change''s own, so that a repeated change is known.';
+comment on table public.status_history is 'Every status change of every table with a status, written by one trigger. The id is the change''s own, so that a repeated change is known. It goes when the row goes.';
 create unique index status_history_of_an_entity on public.status_history (entity_id, changed_at, id);
-create unique index status_history_of_a_run on public.status_history (training_run_id, id);
+create unique index status_history_of_a_run on public.status_history (training_run_id, entity_id, id);
 
 create function internal.record_status() returns trigger
 language plpgsql security definer set search_path = ''
@@ -244,6 +248,15 @@ begin
 end
 $$;
 
+create function internal.forget_status() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  delete from public.status_history h using old_rows o where h.entity_id = o.id and h.entity = tg_table_name;
+  return null;
+end
+$$;
+
 create function internal.track_status(target regclass, run_column text default 'training_run_id') returns void
 language plpgsql set search_path = ''
 as $$
@@ -257,6 +270,8 @@ begin
     for each statement execute function internal.record_status(%L)', target, run_column);
   execute format('create trigger record_status after update on %s referencing old table as old_rows new table as new_rows
     for each statement execute function internal.record_status(%L)', target, run_column);
+  execute format('create trigger forget_status after delete on %s referencing old table as old_rows
+    for each statement execute function internal.forget_status()', target);
 end
 $$;
 

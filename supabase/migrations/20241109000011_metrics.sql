@@ -23,8 +23,8 @@ create function internal.bound_metric_chunk() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- A chunk only grows: a shorter one is an earlier state of it, delivered again.
-  if tg_op = 'UPDATE' and cardinality(new.steps) < cardinality(old.steps) then
+  -- A chunk only grows: one that is no longer is an earlier state of it, delivered again.
+  if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
     return old;
   end if;
   -- Of a chunk without steps the constraints have more to say than that it has no first one.
