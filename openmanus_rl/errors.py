@@ -11,6 +11,7 @@
     ├── ConflictError            409, something else is already there
     │   └── TransitionError      a status can't follow the present one
     ├── SchemaMismatch           the database lacks a table or function we need
+    ├── ChecksumMismatch         a stored file is not the one that was uploaded
     ├── LocalFileError           a file on this machine can't be read or written .path
     ├── StackError               the embedded stack can't start, run or stop
     └── TransientError           may work when tried again                       .retry_after_seconds
@@ -33,6 +34,7 @@ from typing import Any, ClassVar
 __all__ = [
     "AuthError",
     "BadResponse",
+    "ChecksumMismatch",
     "ConflictError",
     "ConnectionFailed",
     "ForbiddenError",
@@ -193,6 +195,12 @@ class SchemaMismatch(OpenManusError):
     """The database lacks a table, view or function that this version needs."""
 
     default_code = "schema_mismatch"
+
+
+class ChecksumMismatch(OpenManusError):
+    """A stored file does not have the checksum that was recorded when it was uploaded."""
+
+    default_code = "checksum_mismatch"
 
 
 class LocalFileError(OpenManusError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openmanus_rl.errors import BadResponse, InvalidInput
+from openmanus_rl.errors import BadResponse, ChecksumMismatch, InvalidInput
 
 __all__ = ["Bucket", "Entry", "ObjectInfo", "check_object_path"]
 
@@ -111,9 +111,26 @@ def entry_from(row: Mapping[str, Any], *, folder: str) -> Entry:
     )
 
 
-def check_whole(info: ObjectInfo, attempt: str, received_bytes: int, sha256: str) -> None:
-    """Refuse a download that is not all of the file, or not the file."""
-    if received_bytes != info.size_bytes:
-        raise BadResponse(f"{attempt}: {received_bytes} bytes arrived where {info.size_bytes} were due")
-    if info.sha256 is not None and sha256 != info.sha256:
-        raise BadResponse(f"{attempt}: what arrived does not have the recorded SHA-256")
+class WholeCheck:
+    """Judges what the attempts of one download brought: damage on the way is tried again, damage that stays is not."""
+
+    def __init__(self, attempt: str) -> None:
+        self.attempt = attempt
+        self._seen_mismatch = False
+
+    def __call__(self, info: ObjectInfo, received_bytes: int, sha256: str) -> None:
+        """Refuse what is not all of the file, or not the file."""
+        if received_bytes != info.size_bytes:
+            raise BadResponse(f"{self.attempt}: {received_bytes} bytes arrived where {info.size_bytes} were due")
+        if info.sha256 is None or sha256 == info.sha256:
+            return
+        message = f"{self.attempt}: SHA-256 {sha256} arrived where {info.sha256} was recorded"
+        if not self._seen_mismatch:
+            # Damaged on the way, or replaced between looking it up and fetching it: either passes.
+            self._seen_mismatch = True
+            raise BadResponse(message)
+        raise ChecksumMismatch(
+            f"{message}, twice",
+            details={"bucket": info.bucket, "path": info.path, "expected": info.sha256, "actual": sha256},
+            hint="what is stored is damaged: upload the file again, or delete it",
+        )

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from openmanus_rl.errors import LocalFileError
 
-__all__ = ["CHUNK_BYTES", "FileSource", "Progress", "fingerprint", "write_aside"]
+__all__ = ["CHUNK_BYTES", "FileSource", "Progress", "bytes_in_pieces", "fingerprint", "write_aside"]
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -27,38 +27,60 @@ class FileSource:
 
     path: Path
     size_bytes: int
-    modified_ns: int
     sha256: str
 
     def chunks(self, on_progress: Progress | None = None) -> Iterator[bytes]:
-        """Yield the file's bytes; a file that changed since it was hashed is a `LocalFileError`."""
-        sent_bytes = 0
+        """Yield the file's bytes; of one that changed since it was hashed, the end is withheld by a `LocalFileError`.
+
+        The last piece leaves only once all of the file was found to be as it was: a server that is still owed bytes
+        keeps nothing.
+        """
+        digest = hashlib.sha256()
+        read_bytes = sent_bytes = 0
+        held_back = b""
         with _open(self.path) as file:
             while chunk := _read(file, self.path):
-                sent_bytes += len(chunk)
-                if sent_bytes > self.size_bytes:
+                read_bytes += len(chunk)
+                if read_bytes > self.size_bytes:
+                    # Before what is held back leaves: with it the server would have all that it was told to expect.
                     break
-                yield chunk
-                if on_progress is not None:
-                    on_progress(sent_bytes, self.size_bytes)
-            now = os.fstat(file.fileno())
-        if (now.st_size, now.st_mtime_ns) != (self.size_bytes, self.modified_ns):
+                digest.update(chunk)
+                if held_back:
+                    yield held_back
+                    sent_bytes += len(held_back)
+                    if on_progress is not None:
+                        on_progress(sent_bytes, self.size_bytes)
+                held_back = chunk
+        if (read_bytes, digest.hexdigest()) != (self.size_bytes, self.sha256):
             raise LocalFileError(
                 f"{self.path}: changed while it was being uploaded",
                 path=str(self.path),
                 hint="upload it once nothing writes to it any more, or upload a copy",
             )
+        if held_back:
+            yield held_back
+            if on_progress is not None:
+                on_progress(self.size_bytes, self.size_bytes)
 
 
 def fingerprint(path: str | os.PathLike[str]) -> FileSource:
     """Hash a file without holding it in memory."""
     path = Path(path)
     digest = hashlib.sha256()
+    size_bytes = 0
     with _open(path) as file:
-        before = os.fstat(file.fileno())
         while chunk := _read(file, path):
             digest.update(chunk)
-    return FileSource(path=path, size_bytes=before.st_size, modified_ns=before.st_mtime_ns, sha256=digest.hexdigest())
+            size_bytes += len(chunk)
+    return FileSource(path=path, size_bytes=size_bytes, sha256=digest.hexdigest())
+
+
+def bytes_in_pieces(content: bytes, on_progress: Progress | None = None) -> Iterator[bytes]:
+    """Yield what is already in memory as a file's bytes are yielded."""
+    for start in range(0, len(content), CHUNK_BYTES):
+        yield content[start : start + CHUNK_BYTES]
+        if on_progress is not None:
+            on_progress(min(start + CHUNK_BYTES, len(content)), len(content))
 
 
 def _open(path: Path) -> BinaryIO:

@@ -14,9 +14,9 @@ from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFou
 from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
 from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
 
-__all__ = ["Manager", "OneOrMany", "known"]
+__all__ = ["GatewayUser", "Manager", "OneOrMany", "known"]
 
-ManagerT = TypeVar("ManagerT", bound="Manager")
+UserT = TypeVar("UserT", bound="GatewayUser")
 
 OneOrMany = str | Sequence[str]
 """A value to filter by, or several of which one must match."""
@@ -49,12 +49,8 @@ def _in_own_words(prefix: str) -> Iterator[None]:
         raise
 
 
-class Manager:
-    """Reads and writes one aggregate; use the class as it is, or `using(gateway)` for another Supabase or caller."""
-
-    table: ClassVar[str]
-    noun: ClassVar[str]
-    model: ClassVar[type[BaseModel]]
+class GatewayUser:
+    """Works through one gateway: the settings' own, or the one it was given with `using`."""
 
     _given_gateway: ClassVar[Gateway | None] = None
 
@@ -68,9 +64,17 @@ class Manager:
         return cls._given_gateway or get_gateway()
 
     @classmethod
-    def _sibling(cls, manager: type[ManagerT]) -> type[ManagerT]:
+    def _sibling(cls, user: type[UserT]) -> type[UserT]:
         """Return another manager on the same gateway."""
-        return manager if cls._given_gateway is None else manager.using(cls._given_gateway)
+        return user if cls._given_gateway is None else user.using(cls._given_gateway)
+
+
+class Manager(GatewayUser):
+    """Reads and writes one aggregate; use the class as it is, or `using(gateway)` for another Supabase or caller."""
+
+    table: ClassVar[str]
+    noun: ClassVar[str]
+    model: ClassVar[type[BaseModel]]
 
     # Reading
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypedDict
+from typing import Any, Literal, SupportsIndex, TypedDict
 
-from openmanus_rl.gateway import Entry, Gateway, ObjectInfo, Page, get_gateway
+from openmanus_rl.gateway import Entry, ObjectInfo, Page
 from openmanus_rl.gateway.transfer import Progress
+from openmanus_rl.managers.base import GatewayUser
 from openmanus_rl.managers.storage import names
 from openmanus_rl.managers.storage.buckets import (
     DATASETS,
@@ -49,22 +50,11 @@ class ListedFile(TypedDict):
     updated_at: str | None
 
 
-class StorageManager:
+class StorageManager(GatewayUser):
     """Uploads, downloads and lists files; use it as it is, or `StorageManager.using(gateway)` for another Supabase.
 
     An upload streams, carries its SHA-256, replaces what is there unless told not to, and returns the object's path.
     """
-
-    _given_gateway: ClassVar[Gateway | None] = None
-
-    @classmethod
-    def using(cls, gateway: Gateway) -> type[Self]:
-        """Return the same manager on another gateway, such as a member's."""
-        return type(cls.__name__, (cls,), {"_given_gateway": gateway, "__doc__": cls.__doc__})
-
-    @classmethod
-    def _gateway(cls) -> Gateway:
-        return cls._given_gateway or get_gateway()
 
     @classmethod
     def upload_checkpoint(

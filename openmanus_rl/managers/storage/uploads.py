@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -23,35 +22,12 @@ FilePath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class SteadyFile(FileSource):
-    """A hashed file whose last piece is sent only once all of it was found to be as it was hashed."""
-
-    def chunks(self, on_progress: Progress | None = None) -> Iterator[bytes]:
-        """Yield the file's bytes; of a file that changed, the end is withheld, so that the server keeps nothing."""
-        digest = hashlib.sha256()
-        held_back = b""
-        for chunk in super().chunks(on_progress):
-            if held_back:
-                yield held_back
-            held_back = chunk
-            digest.update(chunk)
-        if digest.hexdigest() != self.sha256:
-            raise LocalFileError(
-                f"{self.path}: changed while it was being uploaded",
-                path=str(self.path),
-                hint="upload it once nothing writes to it any more, or upload a copy",
-            )
-        if held_back:
-            yield held_back
-
-
-@dataclass(frozen=True)
 class PreparedFile:
     """A file that its bucket takes, hashed, and where it goes."""
 
     bucket: str
     path: str
-    source: SteadyFile
+    source: FileSource
 
 
 def prepare(bucket: str, path: str, file: FilePath) -> PreparedFile:
@@ -62,7 +38,7 @@ def prepare(bucket: str, path: str, file: FilePath) -> PreparedFile:
     source = fingerprint(file)
     # Once more: it may have grown since.
     check_size(bucket, str(file), source.size_bytes)
-    return PreparedFile(bucket, path, SteadyFile(source.path, source.size_bytes, source.modified_ns, source.sha256))
+    return PreparedFile(bucket, path, source)
 
 
 def send(

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pytest_httpx import HTTPXMock
 
 from openmanus_rl.errors import (
     BadResponse,
+    ChecksumMismatch,
     ConflictError,
     ForbiddenError,
     InvalidInput,
@@ -32,6 +33,8 @@ from .conftest import KEY, URL
 
 CONTENT = b"observation\n" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+OBJECT_URL = f"{URL}/storage/v1/object/datasets/alfworld/train.json"
+INFO_URL = f"{URL}/storage/v1/object/info/datasets/alfworld/train.json"
 STORED = {"Key": "datasets/alfworld/train.json", "Id": "1"}
 
 
@@ -51,6 +54,13 @@ def info(**changes: Any) -> dict[str, Any]:
 
 def refusal(status: str, error: str, message: str) -> dict[str, str]:
     return {"statusCode": status, "error": error, "message": message}
+
+
+def serve_downloads(httpx_mock: HTTPXMock, *contents: bytes) -> None:
+    """Answer each download with the next content, and what is recorded about the file always the same."""
+    for content in contents:
+        httpx_mock.add_response(url=INFO_URL, json=info())
+        httpx_mock.add_response(url=OBJECT_URL, content=content)
 
 
 @pytest.fixture
@@ -78,7 +88,7 @@ def test_an_upload_states_its_size_type_and_checksum(gateway: Gateway, httpx_moc
     )
 
     request = httpx_mock.get_requests()[0]
-    assert str(request.url) == f"{URL}/storage/v1/object/datasets/alfworld/train.json"
+    assert str(request.url) == OBJECT_URL
     assert request.headers["content-length"] == str(len(CONTENT))
     assert "transfer-encoding" not in request.headers
     assert request.headers["content-type"] == "application/json"
@@ -105,6 +115,9 @@ class Receiver(BaseHTTPRequestHandler):
             self.connection.close()
             return
         server.bodies.append(self.rfile.read(length))
+        if len(server.bodies[-1]) < length:
+            self.close_connection = True
+            return
         body = json.dumps(STORED).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -120,6 +133,8 @@ class Receiver(BaseHTTPRequestHandler):
 def receiver() -> Iterator[Any]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     server.bodies, server.drop_first = [], True
+    # Then closing it waits until every request has been dealt with.
+    server.daemon_threads = False
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
@@ -181,16 +196,83 @@ def test_another_file_under_the_same_name_stays_a_conflict_after_a_retry(
         upload(gateway, local_file)
 
 
-def test_a_file_that_changes_while_it_is_uploaded_is_an_error(
-    gateway: Gateway, httpx_mock: HTTPXMock, local_file: Path
+MIB = 1024 * 1024
+
+
+def _grow(file: Path) -> None:
+    with file.open("ab") as opened:
+        opened.write(b"more")
+
+
+def _shrink(file: Path) -> None:
+    os.truncate(file, 10)
+
+
+def _rewrite(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _rewrite_and_grow(file: Path) -> None:
+    _rewrite(file)
+    _grow(file)
+
+
+def _rewrite_keeping_its_time(file: Path) -> None:
+    before = file.stat()
+    _rewrite(file)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [_grow, _shrink, _rewrite, _rewrite_and_grow, _rewrite_keeping_its_time])
+@pytest.mark.parametrize("size_bytes", [100, MIB, 2 * MIB, 2 * MIB + 100])
+def test_the_end_of_a_file_that_changed_is_withheld(
+    change: Callable[[Path], None], size_bytes: int, tmp_path: Path
 ) -> None:
-    httpx_mock.add_response(json=STORED, is_optional=True)
-    source = fingerprint(local_file)
-    local_file.write_bytes(CONTENT[:-1] + b"!")
-    os.utime(local_file, ns=(1, 1))
+    file = tmp_path / "a.bin"
+    file.write_bytes(b"x" * size_bytes)
+    source = fingerprint(file)
+    change(file)
+    sent: list[bytes] = []
+
+    with pytest.raises(LocalFileError, match="changed while it was being uploaded") as caught:
+        sent.extend(source.chunks())
+
+    assert sum(map(len, sent)) < size_bytes
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, MIB, 3 * MIB + 17])
+def test_the_pieces_of_a_file_are_the_file(size_bytes: int, tmp_path: Path) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(os.urandom(size_bytes))
+    seen: list[int] = []
+
+    pieces = list(fingerprint(file).chunks(lambda done, _total: seen.append(done)))
+
+    assert b"".join(pieces) == file.read_bytes()
+    assert seen[-1:] == ([size_bytes] if size_bytes else [])
+
+
+def test_a_server_never_gets_all_of_a_file_that_changes_while_it_is_uploaded(
+    receiver: Any, retry: RetryPolicy, tmp_path: Path
+) -> None:
+    receiver.drop_first = False
+    big = tmp_path / "big.bin"
+    big.write_bytes(bytes(3 * MIB))
+    gateway = Gateway.from_url_and_key(f"http://127.0.0.1:{receiver.server_port}", KEY, retry=retry)
 
     with pytest.raises(LocalFileError, match="changed while it was being uploaded"):
-        gateway.storage.upload("datasets", "alfworld/train.json", source)
+        gateway.storage.upload("media", "a.bin", big, on_progress=lambda *_: _rewrite_last_byte(big))
+
+    receiver.shutdown()
+    receiver.server_close()
+    assert [len(body) < 3 * MIB for body in receiver.bodies] == [True]
+
+
+def _rewrite_last_byte(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(-1, os.SEEK_END)
+        opened.write(b"!")
 
 
 def test_a_file_that_is_not_there_is_named(gateway: Gateway, tmp_path: Path) -> None:
@@ -212,8 +294,7 @@ def test_a_page_in_place_of_an_answer_is_not_a_stored_file(
 
 
 def test_a_download_arrives_whole_under_its_name(gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path) -> None:
-    httpx_mock.add_response(url=f"{URL}/storage/v1/object/info/datasets/alfworld/train.json", json=info())
-    httpx_mock.add_response(url=f"{URL}/storage/v1/object/datasets/alfworld/train.json", content=CONTENT)
+    serve_downloads(httpx_mock, CONTENT)
     target = tmp_path / "new folder" / "train.json"
 
     found = gateway.storage.download("datasets", "alfworld/train.json", target)
@@ -227,9 +308,7 @@ def test_a_download_arrives_whole_under_its_name(gateway: Gateway, httpx_mock: H
 def test_a_torn_or_changed_download_is_tried_again(
     gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path, broken: bytes
 ) -> None:
-    httpx_mock.add_response(json=info())
-    httpx_mock.add_response(content=broken)
-    httpx_mock.add_response(content=CONTENT)
+    serve_downloads(httpx_mock, broken, CONTENT)
 
     gateway.storage.download("datasets", "alfworld/train.json", tmp_path / "train.json")
 
@@ -241,13 +320,59 @@ def test_a_download_that_never_succeeds_leaves_the_old_file_and_nothing_else(
 ) -> None:
     target = tmp_path / "train.json"
     target.write_text("old")
-    httpx_mock.add_response(json=info())
-    httpx_mock.add_response(content=b"short", is_reusable=True)
+    httpx_mock.add_response(url=INFO_URL, json=info(), is_reusable=True)
+    httpx_mock.add_response(url=OBJECT_URL, content=b"short", is_reusable=True)
 
     with pytest.raises(BadResponse, match=r"5 bytes arrived where 12000 were due.*gave up after"):
         gateway.storage.download("datasets", "alfworld/train.json", target)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_that_is_stored_damaged_is_fetched_twice_and_then_refused_for_good(
+    gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path
+) -> None:
+    damaged = CONTENT[:-1] + b"!"
+    serve_downloads(httpx_mock, damaged, damaged)
+
+    with pytest.raises(ChecksumMismatch) as caught:
+        gateway.storage.download("datasets", "alfworld/train.json", tmp_path / "train.json")
+
+    actual = hashlib.sha256(damaged).hexdigest()
+    assert not caught.value.transient
+    assert caught.value.details == {
+        "bucket": "datasets",
+        "path": "alfworld/train.json",
+        "expected": SHA256,
+        "actual": actual,
+    }
+    assert str(caught.value) == (
+        f"download datasets/alfworld/train.json: SHA-256 {actual} arrived where {SHA256} was recorded, twice; "
+        "what is stored is damaged: upload the file again, or delete it"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_that_are_stored_damaged_are_refused_for_good(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    serve_downloads(httpx_mock, CONTENT[:-1] + b"!", CONTENT[:-1] + b"!")
+
+    with pytest.raises(ChecksumMismatch):
+        gateway.storage.download_bytes("datasets", "alfworld/train.json")
+
+
+def test_a_file_replaced_between_looking_it_up_and_fetching_it_arrives_as_it_is_now(
+    gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path
+) -> None:
+    new = CONTENT.upper()
+    replaced = info(metadata={"sha256": hashlib.sha256(new).hexdigest()})
+    httpx_mock.add_response(url=INFO_URL, json=info())
+    httpx_mock.add_response(url=INFO_URL, json=replaced, is_reusable=True)
+    httpx_mock.add_response(url=OBJECT_URL, content=new, is_reusable=True)
+
+    found = gateway.storage.download("datasets", "alfworld/train.json", tmp_path / "train.json")
+
+    assert (tmp_path / "train.json").read_bytes() == new
+    assert found.sha256 == hashlib.sha256(new).hexdigest()
 
 
 def test_a_missing_object_is_not_found(gateway: Gateway, httpx_mock: HTTPXMock, tmp_path: Path) -> None:
