@@ -406,7 +406,7 @@ begin
           -- A change that is in the history was made before.
           update pg_temp.%I s set round = 0
           where s.ordinal between low and high and s.round = current_round
-            and exists (select 1 from public.status_history h where h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
+            and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
   end if;
   execute format('revoke execute on function internal.%I(integer, integer) from public', 'merge_' || kind);
   execute format('grant execute on function internal.%I(integer, integer) to authenticated, service_role', 'merge_' || kind);

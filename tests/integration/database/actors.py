@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from .writing import Connection, Database, Record, new_id, one_of_each
+from .examples import one_of_each
+from .writing import Connection, Database, Record, new_id
 
 SECRET = "the secret key"
 ADMIN = "an admin"

@@ -1,4 +1,4 @@
-"""Postgres servers of the tests' own, and databases on them that look like a Supabase project before its first migration."""
+"""Postgres servers of the tests' own, with databases such as a Supabase project has before its first migration."""
 
 from __future__ import annotations
 
@@ -48,12 +48,16 @@ class Server:
         password_file.write_text(self.password)
         give(self.folder, self._account)
         grant_passage(self.binaries / "postgres", self._account)
-        self._run("initdb", "--auth=scram-sha-256", "--username=postgres", f"--pwfile={password_file}", "--encoding=UTF8")
+        self._run(
+            "initdb", "--auth=scram-sha-256", "--username=postgres", f"--pwfile={password_file}", "--encoding=UTF8"
+        )
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' {_OPTIONS}"
         self._run("pg_ctl", "start", "--wait", f"--log={self.folder / 'log'}", f"--options={options}")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._run("pg_ctl", "stop", "--mode=immediate")
         shutil.rmtree(self.folder)
 

@@ -17,14 +17,18 @@ def advise(supabase_cli: Callable[..., Any]) -> Callable[[str], list[dict[str, A
     """Return a function that asks `supabase db advisors` for all it has to say of a database."""
 
     def run(url: str) -> list[dict[str, Any]]:
-        done = supabase_cli("db", "advisors", f"--remote={url}", "--type", "all", "--level", "info", "--output-format", "json")
+        done = supabase_cli(
+            "db", "advisors", f"--remote={url}", "--type", "all", "--level", "info", "--output-format", "json"
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return list(json.loads(done.stdout)["results"])
 
     return run
 
 
-def test_the_advisors_find_nothing_on_the_migrated_database(server: Server, advise: Callable[[str], list[dict[str, Any]]]) -> None:
+def test_the_advisors_find_nothing_on_the_migrated_database(
+    server: Server, advise: Callable[[str], list[dict[str, Any]]]
+) -> None:
     assert advise(server.create_database("advised", template="migrated")) == []
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
 
 from .actors import ADMIN, OTHER, OWNER, PUBLISHABLE, STRANGER, VIEWER, World, populated
-from .writing import Record, new_id, one_of_each
+from .examples import one_of_each
+from .writing import Record
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,9 @@ def snapshot(world: World) -> Record:
     found = {}
     owners = {str(world.run_id(visibility)) for visibility in ("private", "public")}
     for table in [*TABLES, "members", "status_history", "rollout_stats"]:
-        rows = world.db.execute(f"select to_jsonb(t) - 'heartbeat_at' - 'updated_at' as row from public.{table} t").fetchall()
+        rows = world.db.execute(
+            f"select to_jsonb(t) - 'heartbeat_at' - 'updated_at' as row from public.{table} t"
+        ).fetchall()
         kept = [row["row"] for row in rows]
         if table not in ("members", "environments", "tasks", "validators"):
             run = "id" if table == "training_runs" else "training_run_id"
@@ -41,151 +45,174 @@ def snapshot(world: World) -> Record:
     return found
 
 
-Attack = Callable[[World, Record, Record], httpx.Response]
+@dataclass(frozen=True)
+class Attack:
+    """A request; "his rollouts" stands for the id of the owner's rollout, "my …" the attacker's, "@…" a user's."""
+
+    actor: str
+    method: str
+    table: str
+    where: dict[str, str]
+    fields: Record
+    headers: dict[str, str]
+
+    def send(self, world: World) -> httpx.Response:
+        where = {name: f"eq.{resolve(world, value)}" for name, value in self.where.items()}
+        body = {name: resolve(world, value) for name, value in self.fields.items()} or None
+        return world.call(
+            self.actor, self.method, f"/rest/v1/{self.table}", params=where, json=body, headers=self.headers
+        )
 
 
-def post(table: str, **headers: str) -> Callable[..., Any]:
-    def build(make: Callable[[World, Record, Record], Any], actor: str = OTHER) -> Attack:
-        return lambda world, his, mine: world.call(actor, "POST", f"/rest/v1/{table}", json=make(world, his, mine), headers=headers)
-
-    return build
-
-
-def patch(table: str, of: str, make: Callable[[World, Record, Record], Any], actor: str = OTHER) -> Attack:
-    """Change a row of the owner's ("his") or of the attacker's ("mine")."""
-    return lambda world, his, mine: world.call(
-        actor, "PATCH", f"/rest/v1/{table}", params={"id": f"eq.{(his if of == 'his' else mine)[table]['id']}"}, json=make(world, his, mine)
-    )
+def resolve(world: World, value: Any) -> Any:
+    whose, _, name = value.partition(" ") if isinstance(value, str) else ("", "", "")
+    if whose in ("his", "my"):
+        return world.records["private" if whose == "his" else "attacker's"][name]["id"]
+    return world.user_ids[value[1:]] if whose.startswith("@") else value
 
 
-def turn_of(rollout: Record, run: Record) -> Record:
-    return {"id": new_id(), "rollout_id": rollout["id"], "training_run_id": run["id"], "step_number": 77}
+def insert(table: str, actor: str = OTHER, **fields: Any) -> Attack:
+    return Attack(actor, "POST", table, {}, fields, {})
 
 
-UPSERT = {"Prefer": "resolution=merge-duplicates"}
+def upsert(table: str, **fields: Any) -> Attack:
+    return Attack(OTHER, "POST", table, {}, fields, {"Prefer": "resolution=merge-duplicates"})
+
+
+def change(row: str, **fields: Any) -> Attack:
+    return Attack(OTHER, "PATCH", row.split()[1], {"id": row}, fields, {})
+
+
+def change_member(actor: str, **fields: Any) -> Attack:
+    return Attack(actor, "PATCH", "members", {"user_id": f"@{actor}"}, fields, {})
+
+
+def delete(actor: str, table: str, **where: str) -> Attack:
+    return Attack(actor, "DELETE", table, where, {}, {})
+
+
+MINE, HIS = {"training_run_id": "my training_runs"}, {"training_run_id": "his training_runs"}
+FORGED = {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJyb2xlIjoic2VydmljZV9yb2xlIn0."}
 
 ATTACKS: dict[str, Attack] = {
-    "a turn in another's rollout, under his run": post("agent_states")(lambda w, h, m: turn_of(h["rollouts"], h["training_runs"])),
-    "a turn in another's rollout, under my run": post("agent_states")(lambda w, h, m: turn_of(h["rollouts"], m["training_runs"])),
-    "a turn in my rollout, under his run": post("agent_states")(lambda w, h, m: turn_of(m["rollouts"], h["training_runs"])),
-    "a tool call in another's turn, under my run": post("tool_calls")(
-        lambda w, h, m: {"agent_state_id": h["agent_states"]["id"], "training_run_id": m["training_runs"]["id"], "tool_name": "x", "position": 9}
+    "a turn in his rollout, under his run": insert("agent_states", rollout_id="his rollouts", step_number=77, **HIS),
+    "a turn in his rollout, under my run": insert("agent_states", rollout_id="his rollouts", step_number=77, **MINE),
+    "a turn in my rollout, under his run": insert("agent_states", rollout_id="my rollouts", step_number=77, **HIS),
+    "a tool call in his turn": insert(
+        "tool_calls", agent_state_id="his agent_states", tool_name="x", position=9, **MINE
     ),
-    "a reward for another's rollout, under my run": post("rewards")(
-        lambda w, h, m: {"rollout_id": h["rollouts"]["id"], "training_run_id": m["training_runs"]["id"], "reward": 100, "reward_type": "x"}
+    "a reward for his rollout": insert("rewards", rollout_id="his rollouts", reward=100, reward_type="x", **MINE),
+    "a verdict on his rollout": insert("validations", rollout_id="his rollouts", verdict="fail", **MINE),
+    "a rollout of my run in his group": insert("rollouts", group_id="his rollout_groups", environment="a", **MINE),
+    "a rollout without a run in his group": insert("rollouts", group_id="his rollout_groups", environment="a"),
+    "a group of my run on his step": insert("rollout_groups", training_step_id="his training_steps", number=9, **MINE),
+    "a group of my run on his evaluation": insert("rollout_groups", evaluation_id="his evaluations", number=9, **MINE),
+    "a result of my checkpoint in his evaluation": insert(
+        "evaluation_results",
+        checkpoint_id="my model_checkpoints",
+        evaluation_id="his evaluations",
+        environment="x",
+        **MINE,
     ),
-    "a verdict on another's rollout, under my run": post("validations")(
-        lambda w, h, m: {"rollout_id": h["rollouts"]["id"], "training_run_id": m["training_runs"]["id"], "verdict": "fail"}
+    "a result of his checkpoint": insert(
+        "evaluation_results", checkpoint_id="his model_checkpoints", environment="x", **MINE
     ),
-    "a rollout of my run in another's group": post("rollouts")(
-        lambda w, h, m: {"training_run_id": m["training_runs"]["id"], "group_id": h["rollout_groups"]["id"], "environment": "a"}
+    "a picture in his rollout": insert("media", rollout_id="his rollouts", kind="frame", path="x", **MINE),
+    "a validator for his task": insert("validators", task_id="his tasks", external_id="x", kind="x"),
+    "a run in his name": insert("training_runs", name="a run", owner_id=f"@{OWNER}"),
+    "a rollout without a run in his name": insert("rollouts", environment="a", owner_id=f"@{OWNER}"),
+    "an upsert over his run": upsert("training_runs", id="his training_runs", name="mine now"),
+    "an upsert over his run in my name": upsert(
+        "training_runs", id="his training_runs", name="mine now", owner_id=f"@{OTHER}"
     ),
-    "a rollout without a run in another's group": post("rollouts")(lambda w, h, m: {"group_id": h["rollout_groups"]["id"], "environment": "a"}),
-    "a group of my run on another's step": post("rollout_groups")(
-        lambda w, h, m: {"training_run_id": m["training_runs"]["id"], "training_step_id": h["training_steps"]["id"], "number": 9}
+    "an upsert over his turn": upsert(
+        "agent_states", id="his agent_states", rollout_id="my rollouts", step_number=77, **MINE
     ),
-    "a group of my run on another's evaluation": post("rollout_groups")(
-        lambda w, h, m: {"training_run_id": m["training_runs"]["id"], "evaluation_id": h["evaluations"]["id"], "number": 9}
+    "an upsert over his environment": upsert("environments", id="his environments", name="mine"),
+    "owning his run": change("his training_runs", owner_id=f"@{OTHER}"),
+    "publishing his run": change("his training_runs", visibility="public"),
+    "giving my run away": change("my training_runs", owner_id=f"@{OWNER}"),
+    "disowning my run": change("my training_runs", owner_id=None),
+    "moving my rollout into his run": change("my rollouts", **HIS),
+    "moving his rollout into my run": change("his rollouts", **MINE),
+    "moving my rollout into his group": change("my rollouts", group_id="his rollout_groups"),
+    "moving my turn into his rollout": change("my agent_states", rollout_id="his rollouts"),
+    "moving my checkpoint into his run": change("my model_checkpoints", **HIS),
+    "moving my metrics into his run": change("my metric_chunks", **HIS),
+    "counting up my own group": change("my rollout_groups", success_count=1000, rollout_count=1000),
+    "a change in the history": insert(
+        "status_history", entity="rollouts", entity_id="my rollouts", new_status="success", **MINE
     ),
-    "a result of my checkpoint in another's evaluation": post("evaluation_results")(
-        lambda w, h, m: {"checkpoint_id": m["model_checkpoints"]["id"], "training_run_id": m["training_runs"]["id"],
-                         "evaluation_id": h["evaluations"]["id"], "environment": "x"}
+    "counts of my own": insert("rollout_stats", environment="a", shard=99, success_count=1000, **MINE),
+    "making a friend a member": insert("members", user_id=f"@{STRANGER}", role="admin"),
+    "a stranger making itself a member": insert("members", actor=STRANGER, user_id=f"@{STRANGER}", role="viewer"),
+    "an editor becoming an admin": change_member(OTHER, role="admin"),
+    "an editor becoming an admin by upsert": upsert("members", user_id=f"@{OTHER}", role="admin"),
+    "a viewer becoming an editor": change_member(VIEWER, role="editor"),
+    "removing the admin": delete(OTHER, "members", user_id=f"@{ADMIN}"),
+    "a viewer deleting his run": delete(VIEWER, "training_runs", id="his training_runs"),
+    "deleting a public run with the publishable key": delete(PUBLISHABLE, "training_runs", visibility="public"),
+    "claiming a role in a token": Attack(
+        PUBLISHABLE, "PATCH", "training_runs", {"id": "his training_runs"}, {"name": "x"}, FORGED
     ),
-    "a result of another's checkpoint": post("evaluation_results")(
-        lambda w, h, m: {"checkpoint_id": h["model_checkpoints"]["id"], "training_run_id": m["training_runs"]["id"], "environment": "x"}
-    ),
-    "a picture in another's rollout": post("media")(
-        lambda w, h, m: {"training_run_id": m["training_runs"]["id"], "rollout_id": h["rollouts"]["id"], "kind": "frame", "path": "x"}
-    ),
-    "a validator for another's task": post("validators")(lambda w, h, m: {"task_id": h["tasks"]["id"], "external_id": "x", "kind": "x"}),
-    "a run in another's name": post("training_runs")(lambda w, h, m: {"name": "his", "owner_id": w.user_ids[OWNER]}),
-    "a rollout without a run in another's name": post("rollouts")(lambda w, h, m: {"environment": "a", "owner_id": w.user_ids[OWNER]}),
-    "an upsert over another's run": post("training_runs", **UPSERT)(lambda w, h, m: {"id": h["training_runs"]["id"], "name": "mine now"}),
-    "an upsert over another's run in my name": post("training_runs", **UPSERT)(
-        lambda w, h, m: {"id": h["training_runs"]["id"], "name": "mine now", "owner_id": w.user_ids[OTHER]}
-    ),
-    "an upsert over another's turn": post("agent_states", **UPSERT)(
-        lambda w, h, m: turn_of(m["rollouts"], m["training_runs"]) | {"id": h["agent_states"]["id"], "action": "changed"}
-    ),
-    "an upsert over another's environment": post("environments", **UPSERT)(lambda w, h, m: {"id": h["environments"]["id"], "name": "mine"}),
-    "owning another's run": patch("training_runs", "his", lambda w, h, m: {"owner_id": w.user_ids[OTHER]}),
-    "giving my run away": patch("training_runs", "mine", lambda w, h, m: {"owner_id": w.user_ids[OWNER]}),
-    "disowning my run": patch("training_runs", "mine", lambda w, h, m: {"owner_id": None}),
-    "moving my rollout into another's run": patch("rollouts", "mine", lambda w, h, m: {"training_run_id": h["training_runs"]["id"]}),
-    "moving another's rollout into my run": patch("rollouts", "his", lambda w, h, m: {"training_run_id": m["training_runs"]["id"]}),
-    "moving my rollout into another's group": patch("rollouts", "mine", lambda w, h, m: {"group_id": h["rollout_groups"]["id"]}),
-    "moving my turn into another's rollout": patch("agent_states", "mine", lambda w, h, m: {"rollout_id": h["rollouts"]["id"]}),
-    "moving my checkpoint into another's run": patch("model_checkpoints", "mine", lambda w, h, m: {"training_run_id": h["training_runs"]["id"]}),
-    "moving my metrics into another's run": patch("metric_chunks", "mine", lambda w, h, m: {"training_run_id": h["training_runs"]["id"]}),
-    "counting up my own group": patch("rollout_groups", "mine", lambda w, h, m: {"success_count": 1000, "rollout_count": 1000}),
-    "publishing another's run": patch("training_runs", "his", lambda w, h, m: {"visibility": "public"}),
-    "a change in the history": post("status_history")(
-        lambda w, h, m: {"entity": "rollouts", "entity_id": m["rollouts"]["id"], "training_run_id": m["training_runs"]["id"], "new_status": "success"}
-    ),
-    "counts of my own": post("rollout_stats")(
-        lambda w, h, m: {"training_run_id": m["training_runs"]["id"], "environment": "a", "shard": 99, "success_count": 1000}
-    ),
-    "making a friend a member": post("members")(lambda w, h, m: {"user_id": w.user_ids[STRANGER], "role": "admin"}),
-    "a stranger making itself a member": post("members")(lambda w, h, m: {"user_id": w.user_ids[STRANGER], "role": "viewer"}, STRANGER),
-    "an editor becoming an admin": lambda w, h, m: w.call(
-        OTHER, "PATCH", "/rest/v1/members", params={"user_id": f"eq.{w.user_ids[OTHER]}"}, json={"role": "admin"}
-    ),
-    "an editor becoming an admin by upsert": post("members", **UPSERT)(lambda w, h, m: {"user_id": w.user_ids[OTHER], "role": "admin"}),
-    "a viewer becoming an editor": lambda w, h, m: w.call(
-        VIEWER, "PATCH", "/rest/v1/members", params={"user_id": f"eq.{w.user_ids[VIEWER]}"}, json={"role": "editor"}
-    ),
-    "removing the admin": lambda w, h, m: w.call(OTHER, "DELETE", "/rest/v1/members", params={"user_id": f"eq.{w.user_ids[ADMIN]}"}),
-    "deleting everything there is": lambda w, h, m: w.call(VIEWER, "DELETE", "/rest/v1/training_runs", params={"id": "not.is.null"}),
-    "deleting a public run with the publishable key": lambda w, h, m: w.call(
-        PUBLISHABLE, "DELETE", "/rest/v1/training_runs", params={"visibility": "eq.public"}
-    ),
-    "claiming a role in the token": lambda w, h, m: w.call(
-        PUBLISHABLE, "PATCH", "/rest/v1/training_runs", params={"visibility": "eq.public"}, json={"name": "x"},
-        headers={"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJyb2xlIjoic2VydmljZV9yb2xlIn0."},
-    ),
-}  # fmt: skip
+}
+
+
+def all_rows(world: World) -> Record:
+    """Return how many rows every table has, and the attacker's own run and group."""
+    mine = world.records["attacker's"]
+    found: Record = {
+        table: world.db.execute(f"select count(*) as n from public.{table}").fetchone() for table in TABLES
+    }
+    run = "select to_jsonb(t) - 'updated_at' as row from public.training_runs t where id = %s"
+    found["my run"] = world.db.execute(run, [mine["training_runs"]["id"]]).fetchone()
+    group = "select * from public.rollout_groups where id = %s"
+    found["my group"] = world.db.execute(group, [mine["rollout_groups"]["id"]]).fetchone()
+    return found
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_changes_nothing(world: World, attack: str) -> None:
-    his, mine = world.records["private"], world.records["attacker's"]
-    before = snapshot(world)
-    my_run = world.db.execute("select to_jsonb(t) - 'updated_at' as row from public.training_runs t where id = %s",
-                              [mine["training_runs"]["id"]]).fetchone()  # fmt: skip
-    my_group = world.db.execute("select * from public.rollout_groups where id = %s", [mine["rollout_groups"]["id"]]).fetchone()
-    rows = {table: world.db.execute(f"select count(*) as n from public.{table}").fetchone() for table in TABLES}
-    answer = ATTACKS[attack](world, his, mine)
+    before, rows = snapshot(world), all_rows(world)
+    answer = ATTACKS[attack].send(world)
     assert answer.status_code < 500, answer.text
     after = snapshot(world)
     assert {table for table in before if before[table] != after[table]} == set(), f"{answer.status_code} {answer.text}"
-    assert rows == {table: world.db.execute(f"select count(*) as n from public.{table}").fetchone() for table in TABLES}
-    now = world.db.execute("select to_jsonb(t) - 'updated_at' as row from public.training_runs t where id = %s",
-                           [mine["training_runs"]["id"]]).fetchone()  # fmt: skip
-    assert my_run == now
-    assert my_group == world.db.execute("select * from public.rollout_groups where id = %s", [mine["rollout_groups"]["id"]]).fetchone()
+    assert all_rows(world) == rows
 
 
-INGESTED: dict[str, tuple[str, Callable[[Record, Record], Record], str]] = {
-    "a turn in another's rollout": ("agent_states", lambda h, m: turn_of(h["rollouts"], {"id": None}), "OM403"),
-    "a turn in my rollout under his run": ("agent_states", lambda h, m: turn_of(m["rollouts"], h["training_runs"]), "OM409"),
-    "a rollout in another's group": ("rollouts", lambda h, m: {"group_id": h["rollout_groups"]["id"], "environment": "a"}, "OM403"),
-    "another's rollout, by its id": ("rollouts", lambda h, m: {"id": h["rollouts"]["id"], "total_reward": 9}, "OM403"),
-    "another's run, by its id": ("training_runs", lambda h, m: {"id": h["training_runs"]["id"], "name": "mine"}, "OM403"),
-    "another's run, with my name on it": (
-        "training_runs", lambda h, m: {"id": h["training_runs"]["id"], "name": "mine", "visibility": "public"}, "OM403"),
-    "another's chunk, by its id": ("metric_chunks", lambda h, m: m["metric_chunks"] | {"id": h["metric_chunks"]["id"]}, "OM409"),
-    "another's environment": ("environments", lambda h, m: {"id": h["environments"]["id"], "name": "mine"}, "OM403"),
-    "another's turn, by its id, as mine": (
-        "agent_states", lambda h, m: turn_of(m["rollouts"], m["training_runs"]) | {"id": h["agent_states"]["id"]}, "OM409"),
-    "a step of another's run": ("training_steps", lambda h, m: {"training_run_id": h["training_runs"]["id"], "step": 99}, "OM403"),
-}  # fmt: skip
+# What is ingested, and the code it is refused with.
+INGESTED: dict[str, tuple[str, Record, str]] = {
+    "a turn in his rollout": ("agent_states", {"rollout_id": "his rollouts", "step_number": 77}, "OM403"),
+    "a turn in my rollout under his run": (
+        "agent_states",
+        {"rollout_id": "my rollouts", "step_number": 77, **HIS},
+        "OM409",
+    ),
+    "a rollout in his group": ("rollouts", {"group_id": "his rollout_groups", "environment": "a"}, "OM403"),
+    "his rollout, by its id": ("rollouts", {"id": "his rollouts", "total_reward": 9}, "OM403"),
+    "his run, by its id": ("training_runs", {"id": "his training_runs", "name": "mine"}, "OM403"),
+    "his run, to be published": ("training_runs", {"id": "his training_runs", "visibility": "public"}, "OM403"),
+    "his environment": ("environments", {"id": "his environments", "name": "mine"}, "OM403"),
+    "his turn, by its id, as mine": (
+        "agent_states",
+        {"id": "his agent_states", "rollout_id": "my rollouts", "step_number": 77},
+        "OM409",
+    ),
+    "his metrics, by their id, as mine": (
+        "metric_chunks",
+        {"id": "his metric_chunks", "name": "loss", **MINE},
+        "OM409",
+    ),
+    "a step of his run": ("training_steps", {"step": 99, **HIS}, "OM403"),
+}
 
 
 @pytest.mark.parametrize("attack", INGESTED)
 def test_ingest_refuses_an_attack(world: World, attack: str) -> None:
-    kind, make, code = INGESTED[attack]
+    kind, fields, code = INGESTED[attack]
     before = snapshot(world)
-    refused = world.ingest(OTHER, **{kind: [make(world.records["private"], world.records["attacker's"])]})
+    refused = world.ingest(OTHER, **{kind: [{name: resolve(world, value) for name, value in fields.items()}]})
     assert [refusal["code"] for refusal in refused] == [code], refused
     assert snapshot(world) == before
 

@@ -2,154 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import random
 import statistics
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
-from typing import Any
 
 import psycopg
 import pytest
 
-from .writing import Connection, Database, Record, change_status, ingest, new_group, new_id, new_rollout, new_run, row, write
-
-COMPLETED = ("success", "failed", "completed", "truncated", "timeout", "error")
-ENVIRONMENTS = ("alfworld", "webshop")
-REWARDS = [0, 1, -1, 0.1, 0.2, 1e-9, 1e12, 1e308, -1e308, sys.float_info.max, 5e-324, None, "NaN", "Infinity", "-Infinity"]
-
-
-def run_metrics(db: Connection, run_id: str | None = None, **more: Any) -> Record:
-    found = db.execute("select public.run_metrics(%s, environment => %s) as m", [run_id, more.get("environment")]).fetchone()
-    assert found is not None
-    return dict(found["m"])
-
-
-def recount(rollouts: list[Record]) -> Record:
-    """Count rollouts one by one, as the contract of get-metrics says."""
-    completed = [rollout for rollout in rollouts if rollout["status"] in COMPLETED]
-    rewards = [r["total_reward"] for r in completed if r["total_reward"] is not None and math.isfinite(r["total_reward"])]
-    steps = [r["step_count"] for r in completed if r["step_count"] is not None]
-    successful = sum(rollout["status"] == "success" for rollout in completed)
-    return {
-        "total_rollouts": len(rollouts),
-        "completed_rollouts": len(completed),
-        "successful_rollouts": successful,
-        "success_rate": successful / len(completed) if completed else None,
-        "average_reward": float(statistics.mean(map(exact, rewards))) if rewards else None,
-        "average_steps": statistics.mean(steps) if steps else None,
-    }
-
-
-def check_counts(db: Connection, run_id: str | None) -> None:
-    """Compare all that is kept of a run, or of what has none, with a recount."""
-    rollouts = db.execute("select * from public.rollouts where training_run_id is not distinct from %s", [run_id]).fetchall()
-    for environment in (None, *ENVIRONMENTS):
-        mine = [rollout for rollout in rollouts if environment in (None, rollout["environment"])]
-        if run_id is None:
-            stats = db.execute(
-                "select coalesce(sum(rollout_count), 0) as n, coalesce(sum(completed_count), 0) as completed from public.rollout_stats"
-                " where training_run_id is null and (%(e)s::text is null or environment = %(e)s)",
-                {"e": environment},
-            ).fetchone()
-            assert stats is not None
-            expected = recount(mine)
-            assert (stats["n"], stats["completed"]) == (expected["total_rollouts"], expected["completed_rollouts"])
-            continue
-        kept = run_metrics(db, run_id, environment=environment)
-        kept.pop("rollouts")
-        assert all(near(value, kept[name]) for name, value in recount(mine).items()), (environment, kept, recount(mine))
-    for group in db.execute("select * from public.rollout_groups where training_run_id is not distinct from %s", [run_id]).fetchall():
-        check_group(group, [rollout for rollout in rollouts if rollout["group_id"] == group["id"]])
-
-
-def check_group(group: Record, rollouts: list[Record]) -> None:
-    rewards = [r["total_reward"] for r in rollouts if r["total_reward"] is not None and math.isfinite(r["total_reward"])]
-    assert group["rollout_count"] == len(rollouts)
-    assert group["completed_count"] == sum(rollout["status"] in COMPLETED for rollout in rollouts)
-    assert group["success_count"] == sum(rollout["status"] == "success" for rollout in rollouts)
-    assert group["reward_count"] == len(rewards)
-    mean = float(statistics.mean(map(exact, rewards))) if rewards else None
-    assert near(group["reward_mean"], mean)
-    deviation = float(statistics.pstdev(map(exact, rewards))) if rewards else None
-    assert near(group["reward_std"], deviation)
-
-
-def near(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-300)
-
-
-def exact(value: float) -> Any:
-    return Fraction(value)
-
-
-class Tinkerer:
-    """Does random things to rollouts of some runs, through every way in."""
-
-    def __init__(self, db: Connection, *, seed: int, runs: list[str | None], groups: dict[str, list[str]]) -> None:
-        self.db, self.random, self.runs, self.groups = db, random.Random(seed), runs, groups
-        self.rollouts: list[str] = []
-        self.done: dict[str, int] = {}
-
-    def step(self) -> None:
-        action = self.random.choice([self.insert, self.insert, self.change, self.change, self.reward, self.reward, self.judge,
-                                     self.patch, self.delete, self.many])  # fmt: skip
-        action()
-        self.done[action.__name__] = self.done.get(action.__name__, 0) + 1
-
-    def new(self) -> Record:
-        run_id = self.random.choice(self.runs)
-        group = self.random.choice([None, *self.groups.get(run_id or "", [])])
-        return {
-            "id": new_id(), "training_run_id": run_id, "group_id": group, "environment": self.random.choice(ENVIRONMENTS),
-            "status": self.random.choice(["pending", "running", "success", "error"]), "status_change_id": new_id(),
-            "total_reward": self.random.choice(REWARDS), "step_count": self.random.choice([None, 0, 1, 50]),
-        }  # fmt: skip
-
-    def insert(self) -> None:
-        record = self.new()
-        write(self.db, {"rollouts": [record]})
-        self.rollouts.append(record["id"])
-
-    def many(self) -> None:
-        records = [self.new() for _ in range(self.random.randint(2, 6))]
-        changes = [{"id": record["id"], "status": "cancelled", "status_change_id": new_id()} for record in records]
-        ingest(self.db, {"rollouts": [*records, *changes]})
-        self.rollouts += [record["id"] for record in records]
-
-    def change(self) -> None:
-        """Any status, allowed or not: what is refused counts for nothing."""
-        if self.rollouts:
-            status = self.random.choice(["pending", "running", "cancelled", "interrupted", *COMPLETED])
-            ingest(self.db, {"rollouts": [{"id": self.random.choice(self.rollouts), "status": status, "status_change_id": new_id()}]})
-
-    def judge(self) -> None:
-        if self.rollouts:
-            rollout_id = self.random.choice(self.rollouts)
-            try:
-                change_status(self.db, "rollouts", rollout_id, self.random.choice(COMPLETED), fields={"total_reward": self.random.random()})
-            except psycopg.Error as error:
-                # Not allowed from where it is, or deleted by another: before, or between the look and the change.
-                if error.sqlstate not in ("OM409", "OM404", "OM400"):
-                    raise
-
-    def reward(self) -> None:
-        if self.rollouts:
-            self.db.execute(
-                "update public.rollouts set total_reward = %s, step_count = %s where id = %s",
-                [self.random.choice(REWARDS), self.random.choice([None, 3]), self.random.choice(self.rollouts)],
-            )
-
-    def patch(self) -> None:
-        ids = self.random.sample(self.rollouts, min(3, len(self.rollouts)))
-        self.db.execute("update public.rollouts set environment = %s where id = any(%s::uuid[])", [self.random.choice(ENVIRONMENTS), ids])
-
-    def delete(self) -> None:
-        ids = self.random.sample(self.rollouts, min(2, len(self.rollouts)))
-        self.db.execute("delete from public.rollouts where id = any(%s::uuid[])", [ids])
+from .counting import Tinkerer, check_counts, exact, run_metrics
+from .writing import (
+    Connection,
+    Database,
+    change_status,
+    ingest,
+    new_group,
+    new_id,
+    new_rollout,
+    new_run,
+    row,
+    write,
+)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -192,13 +63,29 @@ def test_counts_equal_a_recount_after_concurrent_writers(database: Database, db:
     def doom() -> None:
         with database.connect() as connection:
             for _ in range(10):
-                ingest(connection, {"rollouts": [
-                    {"id": new_id(), "group_id": groups[doomed][0], "environment": "a", "status": "success", "total_reward": 1}
-                ] * 3})  # fmt: skip
+                ingest(
+                    connection,
+                    {
+                        "rollouts": [
+                            {
+                                "id": new_id(),
+                                "group_id": groups[doomed][0],
+                                "environment": "a",
+                                "status": "success",
+                                "total_reward": 1,
+                            }
+                        ]
+                        * 3
+                    },
+                )
 
     with ThreadPoolExecutor(6) as pool:
         work = [pool.submit(tinker, seed) for seed in range(4)] + [pool.submit(doom)]
-        work.append(pool.submit(lambda: [db.execute("delete from public.training_runs where id = %s", [doomed]) for _ in range(1)]))
+        work.append(
+            pool.submit(
+                lambda: [db.execute("delete from public.training_runs where id = %s", [doomed]) for _ in range(1)]
+            )
+        )
         for each in work:
             each.result()
     for run_id in (*runs, None):
@@ -209,8 +96,14 @@ def test_counts_equal_a_recount_after_concurrent_writers(database: Database, db:
 def test_reopening_takes_back_what_was_counted(db: Connection) -> None:
     run_id = new_run(db)
     rollout_id = new_rollout(db, run_id)
-    empty = {"total_rollouts": 1, "completed_rollouts": 0, "successful_rollouts": 0, "success_rate": None, "average_reward": None,
-             "average_steps": None}  # fmt: skip
+    empty = {
+        "total_rollouts": 1,
+        "completed_rollouts": 0,
+        "successful_rollouts": 0,
+        "success_rate": None,
+        "average_reward": None,
+        "average_steps": None,
+    }
     assert run_metrics(db, run_id) | {"rollouts": None} == empty | {"rollouts": None}
     change_status(db, "rollouts", rollout_id, "error", fields={"total_reward": 3, "step_count": 2})
     assert run_metrics(db, run_id)["average_reward"] == 3
@@ -224,15 +117,22 @@ def test_reopening_takes_back_what_was_counted(db: Connection) -> None:
 
 def test_a_run_without_rollouts_has_no_rates(db: Connection) -> None:
     assert run_metrics(db, new_run(db)) == {
-        "total_rollouts": 0, "completed_rollouts": 0, "successful_rollouts": 0, "success_rate": None, "average_reward": None,
-        "average_steps": None, "rollouts": [],
-    }  # fmt: skip
+        "total_rollouts": 0,
+        "completed_rollouts": 0,
+        "successful_rollouts": 0,
+        "success_rate": None,
+        "average_reward": None,
+        "average_steps": None,
+        "rollouts": [],
+    }
 
 
 def test_metrics_of_an_environment_and_the_newest_rollouts(db: Connection) -> None:
     run_id = new_run(db)
     for index in range(5):
-        new_rollout(db, run_id, environment="webshop", episode_number=index, created_at=f"2026-01-01T00:00:0{index}+00:00")
+        new_rollout(
+            db, run_id, environment="webshop", episode_number=index, created_at=f"2026-01-01T00:00:0{index}+00:00"
+        )
     new_rollout(db, run_id, environment="alfworld")
     metrics = run_metrics(db, run_id, environment="webshop")
     assert metrics["total_rollouts"] == 5
@@ -243,8 +143,15 @@ def test_metrics_of_an_environment_and_the_newest_rollouts(db: Connection) -> No
     assert limited["m"]["total_rollouts"] == 6
 
 
-@pytest.mark.parametrize(("arguments", "code"), [("rollout_limit => -1", "OM400"), ("rollout_limit => 1001", "OM400"),
-                                                 ("rollout_limit => null", "OM400"), (f"'{new_id()}'", "OM404")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("rollout_limit => -1", "OM400"),
+        ("rollout_limit => 1001", "OM400"),
+        ("rollout_limit => null", "OM400"),
+        (f"'{new_id()}'", "OM404"),
+    ],
+)
 def test_metrics_of_what_cannot_be_are_an_error(db: Connection, arguments: str, code: str) -> None:
     with pytest.raises(psycopg.Error) as caught:
         db.execute(f"select public.run_metrics({arguments})")
@@ -256,7 +163,9 @@ def test_a_small_deviation_of_large_rewards_is_not_lost(db: Connection) -> None:
     group_id = new_group(db, run_id)
     rewards = [1e6, 1e6 + 0.001, 1e6 + 0.0015]
     write(db, {"rollouts": [{"group_id": group_id, "environment": "a", "total_reward": reward} for reward in rewards]})
-    assert row(db, "rollout_groups", group_id)["reward_std"] == pytest.approx(statistics.pstdev(map(exact, rewards)), rel=1e-6)
+    assert row(db, "rollout_groups", group_id)["reward_std"] == pytest.approx(
+        statistics.pstdev(map(exact, rewards)), rel=1e-6
+    )
 
 
 def test_an_evaluation_that_says_nothing_is_measured_by_its_rollouts(db: Connection) -> None:
@@ -291,14 +200,20 @@ def test_deleting_tasks_leaves_rollouts_and_verdicts(db: Connection) -> None:
                 for each, name in zip(validators, "ab", strict=True)
             ],
             "model_checkpoints": [{"id": checkpoint_id, "training_run_id": run_id, "checkpoint_number": 1}],
-            "evaluation_results": [{"checkpoint_id": checkpoint_id, "environment": "a", "task_id": each} for each in (None, *tasks)],
+            "evaluation_results": [
+                {"checkpoint_id": checkpoint_id, "environment": "a", "task_id": each} for each in (None, *tasks)
+            ],
             "validations": [{"rollout_id": rollout_id, "validator_id": each, "verdict": "pass"} for each in validators],
         },
     )
     db.execute("delete from public.tasks where id = any(%s::uuid[])", [tasks])
-    verdicts = db.execute("select validator_name, validator_id from public.validations where rollout_id = %s order by 1", [rollout_id])
+    verdicts = db.execute(
+        "select validator_name, validator_id from public.validations where rollout_id = %s order by 1", [rollout_id]
+    )
     assert [(found["validator_name"], found["validator_id"]) for found in verdicts] == [("a", None), ("b", None)]
-    results = db.execute("select task_id from public.evaluation_results where checkpoint_id = %s", [checkpoint_id]).fetchall()
+    results = db.execute(
+        "select task_id from public.evaluation_results where checkpoint_id = %s", [checkpoint_id]
+    ).fetchall()
     assert [found["task_id"] for found in results] == [None]
 
 
@@ -308,4 +223,7 @@ def test_plain_sql_cannot_move_what_others_hang_on(db: Connection) -> None:
     with pytest.raises(psycopg.Error) as caught:
         db.execute("update public.rollouts set training_run_id = %s where id = %s", [other, rollout_id])
     assert caught.value.sqlstate == "OM409"
-    assert caught.value.diag.message_primary == f"rollout {rollout_id}: it cannot move to another training run; create a new one"
+    assert (
+        caught.value.diag.message_primary
+        == f"rollout {rollout_id}: it cannot move to another training run; create a new one"
+    )

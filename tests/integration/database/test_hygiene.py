@@ -14,9 +14,14 @@ def column(db: Connection, query: str) -> list[str]:
 
 
 def test_every_table_has_row_security(db: Connection) -> None:
-    tables = column(db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')")
+    tables = column(
+        db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
+    )
     assert len(tables) >= 22
-    without = "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relrowsecurity"
+    without = (
+        "select relname from pg_class where relnamespace = 'public'::regnamespace"
+        " and relkind in ('r', 'p') and not relrowsecurity"
+    )
     assert column(db, without) == []
 
 
@@ -30,14 +35,18 @@ def test_every_table_grants_what_is_meant_and_no_more(db: Connection) -> None:
     """Hosted projects grant a new table to nobody; what is granted here is granted on purpose."""
     granted: dict[tuple[str, str], set[str]] = {}
     rows = db.execute(
-        "select table_name, grantee, privilege_type from information_schema.role_table_grants where table_schema = 'public'"
-        " and grantee <> 'postgres' union select table_name, grantee, privilege_type from information_schema.column_privileges"
+        "select table_name, grantee, privilege_type from information_schema.role_table_grants"
+        " where table_schema = 'public'"
+        " and grantee <> 'postgres' union select table_name, grantee, privilege_type"
+        " from information_schema.column_privileges"
         " where table_schema = 'public' and grantee <> 'postgres'"
     )
     for found in rows:
         granted.setdefault((found["table_name"], found["grantee"]), set()).add(found["privilege_type"])
     everything = {"SELECT", "INSERT", "UPDATE", "DELETE"}
-    for table in column(db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"):
+    for table in column(
+        db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
+    ):
         assert granted.get((table, "service_role")) == everything, table
         assert granted.get((table, "authenticated")) == ({"SELECT"} if table in KEPT_BY_TRIGGERS else everything), table
         assert granted.get((table, "anon"), set()) == (set() if table in PRIVATE else {"SELECT"}), table
@@ -52,11 +61,18 @@ FUNCTIONS = "from pg_proc p where p.pronamespace in ('public'::regnamespace, 'in
 
 def test_every_function_has_an_empty_search_path(db: Connection) -> None:
     assert len(column(db, f"select oid::regprocedure {FUNCTIONS}")) > 50
-    assert column(db, f"select oid::regprocedure {FUNCTIONS} and not 'search_path=\"\"' = any (coalesce(proconfig, '{{}}'))") == []
+    assert (
+        column(
+            db, f"select oid::regprocedure {FUNCTIONS} and not 'search_path=\"\"' = any (coalesce(proconfig, '{{}}'))"
+        )
+        == []
+    )
 
 
 def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
-    assert column(db, f"select oid::regprocedure {FUNCTIONS} and has_function_privilege('public', oid, 'execute')") == []
+    assert (
+        column(db, f"select oid::regprocedure {FUNCTIONS} and has_function_privilege('public', oid, 'execute')") == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +85,9 @@ def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
     callable_functions = column(
-        db, f"select proname {FUNCTIONS} and pronamespace = 'public'::regnamespace and has_function_privilege('{role}', oid, 'execute')"
+        db,
+        f"select proname {FUNCTIONS} and pronamespace = 'public'::regnamespace"
+        f" and has_function_privilege('{role}', oid, 'execute')",
     )
     assert set(callable_functions) == functions
 
@@ -78,18 +96,45 @@ def test_the_rules_are_not_to_be_changed_by_a_caller(db: Connection) -> None:
     """What makes tables, policies or triggers is the owner's alone."""
     for role in ("anon", "authenticated", "service_role"):
         mine = column(
-            db, f"select proname {FUNCTIONS} and pronamespace = 'internal'::regnamespace and has_function_privilege('{role}', oid, 'execute')"
+            db,
+            f"select proname {FUNCTIONS} and pronamespace = 'internal'::regnamespace"
+            f" and has_function_privilege('{role}', oid, 'execute')",
         )
-        assert {"protect", "track_status", "pin", "compress", "define_merge", "record_status", "count_rollouts"}.isdisjoint(mine), role
-        assert column(db, f"select has_schema_privilege('{role}', n, 'create') from unnest(array['public', 'internal']) n") == ["False"] * 2
+        assert {
+            "protect",
+            "track_status",
+            "pin",
+            "compress",
+            "define_merge",
+            "record_status",
+            "count_rollouts",
+        }.isdisjoint(mine), role
+        assert (
+            column(db, f"select has_schema_privilege('{role}', n, 'create') from unnest(array['public', 'internal']) n")
+            == ["False"] * 2
+        )
 
 
 def test_every_definer_function_is_known(db: Connection) -> None:
     """Each runs with its owner's rights: a new one wants a second look."""
     assert set(column(db, f"select proname {FUNCTIONS} and prosecdef")) == {
-        "member_role", "owns_run", "is_public_run", "owns_task", "owns_evaluation", "owns_checkpoint", "owns_group_parent", "owns_group",
-        "owns_rollout", "owns_turn", "record_status", "count_rollouts", "measure_evaluation", "open_stage", "object_run_id",
-    }  # fmt: skip
+        "member_role",
+        "owns_run",
+        "is_public_run",
+        "owns_task",
+        "owns_evaluation",
+        "owns_checkpoint",
+        "owns_group_parent",
+        "owns_group",
+        "owns_rollout",
+        "owns_turn",
+        "record_status",
+        "forget_status",
+        "count_rollouts",
+        "measure_evaluation",
+        "open_stage",
+        "object_run_id",
+    }
 
 
 def test_every_foreign_key_has_an_index_and_says_what_a_delete_does(db: Connection) -> None:
@@ -99,7 +144,8 @@ def test_every_foreign_key_has_an_index_and_says_what_a_delete_does(db: Connecti
     assert (
         column(
             db,
-            f"select conname {keys} and not exists (select 1 from pg_index i where i.indrelid = c.conrelid and i.indpred is null"
+            f"select conname {keys} and not exists (select 1 from pg_index i where i.indrelid = c.conrelid"
+            f" and i.indpred is null"
             " and (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)",
         )
         == []
@@ -109,21 +155,36 @@ def test_every_foreign_key_has_an_index_and_says_what_a_delete_does(db: Connecti
 def test_every_status_is_checked_guarded_and_recorded(db: Connection) -> None:
     tables = column(
         db,
-        "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid where a.attname = 'status' and c.relkind = 'r'"
+        "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid"
+        " where a.attname = 'status' and c.relkind = 'r'"
         " and c.relnamespace = 'public'::regnamespace",
     )
     assert len(tables) == 5
     for table in tables:
-        triggers = set(column(db, f"select tgname from pg_trigger where tgrelid = 'public.{table}'::regclass and not tgisinternal"))
-        assert {"guard_status", "record_status", "record_first_status", "stamp_start", "touch_updated_at"} <= triggers, table
-        checks = column(db, f"select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'public.{table}'::regclass and contype = 'c'")
+        triggers = set(
+            column(db, f"select tgname from pg_trigger where tgrelid = 'public.{table}'::regclass and not tgisinternal")
+        )
+        assert {
+            "guard_status",
+            "record_status",
+            "record_first_status",
+            "forget_status",
+            "stamp_start",
+            "touch_updated_at",
+        } <= triggers, table
+        checks = column(
+            db,
+            f"select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'public.{table}'::regclass"
+            f" and contype = 'c'",
+        )
         assert any("(status = ANY" in check for check in checks), table
 
 
 def test_every_updated_at_moves_by_trigger(db: Connection) -> None:
     tables = column(
         db,
-        "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid where a.attname = 'updated_at' and c.relkind = 'r'"
+        "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid"
+        " where a.attname = 'updated_at' and c.relkind = 'r'"
         " and c.relnamespace = 'public'::regnamespace",
     )
     for table in tables:

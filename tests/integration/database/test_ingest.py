@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .writing import Connection, change_status, count, history, ingest, new_id, new_rollout, new_run, one_of_each, row, write
+from .examples import one_of_each
+from .writing import Connection, change_status, count, history, ingest, new_id, new_rollout, new_run, row, write
 
 KINDS = list(one_of_each())
 
@@ -45,7 +46,9 @@ def test_a_batch_delivered_twice_changes_nothing(db: Connection) -> None:
         again = row(db, kind, record["id"])
         # The row may be written again, as it was.
         assert again | {"updated_at": None} == before[kind] | {"updated_at": None}, kind
-    assert db.execute("select * from public.rollout_stats where training_run_id = %s", [run_id]).fetchall() == before_stats
+    assert (
+        db.execute("select * from public.rollout_stats where training_run_id = %s", [run_id]).fetchall() == before_stats
+    )
     assert history(db, rollout_id) == [(None, "success", "as found")]
     assert count(db, "status_history", training_run_id=run_id) == 5
 
@@ -70,15 +73,19 @@ def test_a_turn_brings_its_tool_calls_observations_generations_and_rewards(db: C
     run_id = new_run(db)
     rollout_id, turn_id, own_id = new_rollout(db, run_id), new_id(), new_id()
     turn = {
-        "id": turn_id, "rollout_id": rollout_id, "step_number": 4,
+        "id": turn_id,
+        "rollout_id": rollout_id,
+        "step_number": 4,
         "tool_calls": [{"tool_name": "a"}, {"tool_name": "b", "id": own_id, "tool_output": {"x": 1}}],
         "observations": [{"kind": "page", "text": "t"}],
         "generations": [{"completion_ids": [1], "logprobs": [-1]}],
         "rewards": [{"reward": 1.5}, {"reward": 0.5, "reward_type": "format"}],
-    }  # fmt: skip
+    }
     assert ingest(db, {"agent_states": [turn]})["received"] == 7
     write(db, {"agent_states": [turn]})
-    calls = db.execute("select * from public.tool_calls where agent_state_id = %s order by position", [turn_id]).fetchall()
+    calls = db.execute(
+        "select * from public.tool_calls where agent_state_id = %s order by position", [turn_id]
+    ).fetchall()
     assert [(call["tool_name"], call["position"], str(call["training_run_id"])) for call in calls] == [
         ("a", 0, run_id),
         ("b", 1, run_id),
@@ -109,7 +116,13 @@ def test_only_turns_bring_records(db: Connection, kind: str) -> None:
 
 
 def test_what_a_refused_turn_brought_is_refused_with_it(db: Connection) -> None:
-    turn = {"id": new_id(), "rollout_id": new_id(), "step_number": 0, "tool_calls": [{"tool_name": "a"}], "rewards": [{"reward": 1}]}
+    turn = {
+        "id": new_id(),
+        "rollout_id": new_id(),
+        "step_number": 0,
+        "tool_calls": [{"tool_name": "a"}],
+        "rewards": [{"reward": 1}],
+    }
     answer = ingest(db, {"agent_states": [turn]})
     assert [(refusal["kind"], refusal["code"]) for refusal in answer["refused"]] == [
         ("agent_states", "OM404"),
@@ -120,8 +133,17 @@ def test_what_a_refused_turn_brought_is_refused_with_it(db: Connection) -> None:
 
 def test_a_child_takes_its_run_from_its_parent(db: Connection) -> None:
     records = one_of_each()
-    for kind in ("evaluation_results", "rollout_groups", "agent_states", "observations", "generations", "tool_calls", "rewards",
-                 "validations", "media"):  # fmt: skip
+    for kind in (
+        "evaluation_results",
+        "rollout_groups",
+        "agent_states",
+        "observations",
+        "generations",
+        "tool_calls",
+        "rewards",
+        "validations",
+        "media",
+    ):
         del records[kind]["training_run_id"]
     del records["rollouts"]["training_run_id"]
     write(db, {kind: [record] for kind, record in records.items()})
@@ -133,9 +155,19 @@ def test_a_child_takes_its_run_from_its_parent(db: Connection) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["evaluation_results", "rollout_groups", "rollouts", "agent_states", "observations", "generations", "tool_calls", "rewards",
-     "validations", "media"],
-)  # fmt: skip
+    [
+        "evaluation_results",
+        "rollout_groups",
+        "rollouts",
+        "agent_states",
+        "observations",
+        "generations",
+        "tool_calls",
+        "rewards",
+        "validations",
+        "media",
+    ],
+)
 def test_a_child_that_names_another_run_than_its_parents_is_refused_each_time(db: Connection, kind: str) -> None:
     records = one_of_each()
     record = records.pop(kind)
@@ -170,17 +202,26 @@ def test_a_row_cannot_move_to_another_parent(db: Connection) -> None:
     other = one_of_each()
     write(db, {kind: [record] for kind, record in other.items()})
     moves = [
-        ("validators", "task_id", "tasks"), ("training_steps", "training_run_id", "training_runs"),
-        ("model_checkpoints", "training_run_id", "training_runs"), ("evaluations", "training_run_id", "training_runs"),
-        ("evaluation_results", "checkpoint_id", "model_checkpoints"), ("rollout_groups", "training_step_id", "training_steps"),
-        ("rollouts", "group_id", "rollout_groups"), ("agent_states", "rollout_id", "rollouts"),
-        ("observations", "agent_state_id", "agent_states"), ("generations", "agent_state_id", "agent_states"),
-        ("tool_calls", "agent_state_id", "agent_states"), ("rewards", "rollout_id", "rollouts"),
-        ("validations", "rollout_id", "rollouts"), ("media", "rollout_id", "rollouts"),
+        ("validators", "task_id", "tasks"),
+        ("training_steps", "training_run_id", "training_runs"),
+        ("model_checkpoints", "training_run_id", "training_runs"),
+        ("evaluations", "training_run_id", "training_runs"),
+        ("evaluation_results", "checkpoint_id", "model_checkpoints"),
+        ("rollout_groups", "training_step_id", "training_steps"),
+        ("rollouts", "group_id", "rollout_groups"),
+        ("agent_states", "rollout_id", "rollouts"),
+        ("observations", "agent_state_id", "agent_states"),
+        ("generations", "agent_state_id", "agent_states"),
+        ("tool_calls", "agent_state_id", "agent_states"),
+        ("rewards", "rollout_id", "rollouts"),
+        ("validations", "rollout_id", "rollouts"),
+        ("media", "rollout_id", "rollouts"),
         ("metric_chunks", "training_run_id", "training_runs"),
-    ]  # fmt: skip
+    ]
     for kind, field, parent in moves:
-        moved = {name: value for name, value in records[kind].items() if name not in ("training_run_id", "status_change_id")}
+        moved = {
+            name: value for name, value in records[kind].items() if name not in ("training_run_id", "status_change_id")
+        }
         moved[field] = other[parent]["id"]
         (refusal,) = ingest(db, {kind: [moved]})["refused"]
         assert refusal["code"] == "OM409", (kind, refusal)
@@ -190,21 +231,37 @@ def test_a_row_cannot_move_to_another_parent(db: Connection) -> None:
 def test_one_batch_may_create_and_complete_a_rollout(db: Connection) -> None:
     run_id, rollout_id = new_run(db), new_id()
     rollouts = [
-        {"id": rollout_id, "training_run_id": run_id, "environment": "a", "status": "pending", "status_change_id": new_id()},
+        {
+            "id": rollout_id,
+            "training_run_id": run_id,
+            "environment": "a",
+            "status": "pending",
+            "status_change_id": new_id(),
+        },
         {"id": rollout_id, "status": "running", "status_change_id": new_id(), "status_message": "taken"},
         {"id": rollout_id, "metadata": {"a": 1}},
         {"id": rollout_id, "status": "success", "status_change_id": new_id(), "total_reward": 2, "step_count": 3},
     ]
     write(db, {"rollouts": rollouts})
     write(db, {"rollouts": rollouts})
-    assert history(db, rollout_id) == [(None, "pending", None), ("pending", "running", "taken"), ("running", "success", None)]
+    assert history(db, rollout_id) == [
+        (None, "pending", None),
+        ("pending", "running", "taken"),
+        ("running", "success", None),
+    ]
     stored = row(db, "rollouts", rollout_id)
     assert (stored["status"], stored["total_reward"], stored["metadata"]) == ("success", 2, {"a": 1})
 
 
 def test_an_old_delivery_after_later_changes_changes_nothing(db: Connection) -> None:
     run_id, rollout_id = new_run(db), new_id()
-    created = {"id": rollout_id, "training_run_id": run_id, "environment": "a", "status": "running", "status_change_id": new_id()}
+    created = {
+        "id": rollout_id,
+        "training_run_id": run_id,
+        "environment": "a",
+        "status": "running",
+        "status_change_id": new_id(),
+    }
     failed = {"id": rollout_id, "status": "error", "status_change_id": new_id(), "error": "lost", "total_reward": -1}
     reopened = {"id": rollout_id, "status": "pending", "status_change_id": new_id()}
     write(db, {"rollouts": [created]})
@@ -217,9 +274,41 @@ def test_an_old_delivery_after_later_changes_changes_nothing(db: Connection) -> 
     assert history(db, rollout_id) == before_history
 
 
+def test_a_change_id_counts_for_its_own_row_alone(db: Connection) -> None:
+    """A client that uses one id for the changes of many rows loses none of them."""
+    run_id, change_id = new_run(db), new_id()
+    ids = [new_id(), new_id()]
+    for status in ("running", "success"):
+        rollouts = [{"id": each, "training_run_id": run_id, "environment": "a", "status": status} for each in ids]
+        write(
+            db,
+            {
+                "rollouts": [
+                    rollout | {"status_change_id": new_id() if status == "running" else change_id}
+                    for rollout in rollouts
+                ]
+            },
+        )
+    assert [row(db, "rollouts", each)["status"] for each in ids] == ["success", "success"]
+    assert [len(history(db, each)) for each in ids] == [2, 2]
+
+
+def test_what_was_deleted_can_be_made_again(db: Connection) -> None:
+    run_id = new_run(db)
+    step = {"id": new_id(), "training_run_id": run_id, "step": 10, "status": "running", "status_change_id": new_id()}
+    write(db, {"training_steps": [step]})
+    change_status(db, "training_steps", step["id"], "completed")
+    db.execute("delete from public.training_steps where id = %s", [step["id"]])
+    assert history(db, step["id"]) == []
+    write(db, {"training_steps": [step]})
+    assert history(db, step["id"]) == [(None, "running", None)]
+
+
 def test_saying_a_status_again_is_no_change(db: Connection) -> None:
     run_id = new_run(db)
-    write(db, {"training_runs": [{"id": run_id, "status": "running", "status_change_id": new_id(), "algorithm": "ppo"}]})
+    write(
+        db, {"training_runs": [{"id": run_id, "status": "running", "status_change_id": new_id(), "algorithm": "ppo"}]}
+    )
     assert history(db, run_id) == [(None, "running", None)]
     assert row(db, "training_runs", run_id)["algorithm"] == "ppo"
 
@@ -236,7 +325,9 @@ def test_children_before_their_parent_are_refused_and_taken_when_delivered_again
 def test_a_transaction_may_ingest_more_than_once(db: Connection) -> None:
     run_id = new_run(db)
     with db.transaction():
-        first = ingest(db, {"rollouts": [{"training_run_id": run_id, "environment": "a"}, {"training_run_id": run_id}, 7]})
+        first = ingest(
+            db, {"rollouts": [{"training_run_id": run_id, "environment": "a"}, {"training_run_id": run_id}, 7]}
+        )
         second = ingest(db, {"rollouts": [{"training_run_id": run_id, "environment": "a"}]})
     assert (first["received"], len(first["refused"])) == (3, 1)
     assert (second["received"], second["refused"]) == (1, [])
@@ -249,9 +340,18 @@ def test_a_metric_chunk_only_grows(db: Connection) -> None:
     def chunk(*values: object) -> dict[str, list[object]]:
         times = ["2026-01-01T00:00:00+00:00"] * len(values)
         steps = list(range(5, 5 + len(values)))
-        return {"metric_chunks": [
-            {"id": chunk_id, "training_run_id": run_id, "name": "loss", "steps": steps, "values": list(values), "times": times}
-        ]}  # fmt: skip
+        return {
+            "metric_chunks": [
+                {
+                    "id": chunk_id,
+                    "training_run_id": run_id,
+                    "name": "loss",
+                    "steps": steps,
+                    "values": list(values),
+                    "times": times,
+                }
+            ]
+        }
 
     write(db, chunk(1))
     write(db, chunk(1, "NaN", "Infinity"))
@@ -263,5 +363,7 @@ def test_a_metric_chunk_only_grows(db: Connection) -> None:
 
 def test_change_status_keeps_nulls_inside_an_object(db: Connection) -> None:
     rollout_id = new_rollout(db, new_run(db))
-    stored = change_status(db, "rollouts", rollout_id, "success", fields={"result": {"answer": None}, "total_reward": None})
+    stored = change_status(
+        db, "rollouts", rollout_id, "success", fields={"result": {"answer": None}, "total_reward": None}
+    )
     assert stored["result"] == {"answer": None}

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .writing import Connection, Record, change_status, count, ingest, new_id, new_rollout, new_run, one_of_each, row, write
+from .examples import one_of_each
+from .writing import Connection, Record, change_status, count, ingest, new_id, new_rollout, new_run, row, write
 
 NEIGHBOURS = 1000
 BAD_AT = 417
@@ -33,7 +34,12 @@ BAD_ROLLOUTS: dict[str, tuple[Any, str, str | None, str]] = {
     "bad parent uuid": ({"training_run_id": "x"}, "OM400", "training_run_id", "invalid input syntax for type uuid"),
     "bad status": ({"status": "done"}, "OM400", "status", "must be one of pending, running, success"),
     "bad source": ({"source": "dream"}, "OM400", "source", "must be one of training, evaluation"),
-    "missing field": ({"environment": None, "training_run_id": None}, "OM400", "environment", "environment is required"),
+    "missing field": (
+        {"environment": None, "training_run_id": None},
+        "OM400",
+        "environment",
+        "environment is required",
+    ),
     "unknown field": ({"enviroment": "a"}, "OM400", "enviroment", "no such field; there are id, training_run_id"),
     "field the database keeps": ({"updated_at": "2026-01-01"}, "OM400", "updated_at", "no such field"),
     "unknown parent": ({"task_id": new_id()}, "OM404", "task_id", "is unknown; create it first"),
@@ -45,7 +51,7 @@ BAD_ROLLOUTS: dict[str, tuple[Any, str, str | None, str]] = {
     "wrong JSON type": ({"step_count": {"a": 1}}, "OM400", "step_count", "invalid input syntax for type integer"),
     "bad time": ({"started_at": "yesterday-ish"}, "OM400", "started_at", "invalid input syntax for type timestamp"),
     "too long for its index": ({"environment": "".join(map(chr, range(0x4E00, 0x9000)))}, "OM400", None, "maximum"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("badness", BAD_ROLLOUTS)
@@ -77,7 +83,9 @@ def test_a_record_that_is_no_object_is_refused_alone(db: Connection, bad: object
 def test_a_turn_with_a_number_that_is_taken_is_refused_alone(db: Connection) -> None:
     rollout_id = new_rollout(db, new_run(db))
     turns = [{"id": new_id(), "rollout_id": rollout_id, "step_number": n} for n in range(NEIGHBOURS)]
-    refusal = refusal_among_a_thousand(db, "agent_states", turns, {"id": new_id(), "rollout_id": rollout_id, "step_number": 5})
+    refusal = refusal_among_a_thousand(
+        db, "agent_states", turns, {"id": new_id(), "rollout_id": rollout_id, "step_number": 5}
+    )
     assert refusal["code"] == "OM409"
     assert refusal["field"] == "rollout_id, step_number"
     assert "use its id to change it" in refusal["message"]
@@ -90,7 +98,9 @@ def test_a_forbidden_transition_is_refused_alone(db: Connection) -> None:
     ids = [new_id() for _ in range(NEIGHBOURS)]
     write(db, {"rollouts": [{"id": each, "training_run_id": run_id, "environment": "a"} for each in ids]})
     changes = [{"id": each, "status": "success", "status_change_id": new_id()} for each in ids]
-    refusal = refusal_among_a_thousand(db, "rollouts", changes, {"id": done, "status": "running", "status_change_id": new_id()})
+    refusal = refusal_among_a_thousand(
+        db, "rollouts", changes, {"id": done, "status": "running", "status_change_id": new_id()}
+    )
     assert (refusal["code"], refusal["field"]) == ("OM409", "status")
     assert f"rollout {done}: cannot go from success to running" in refusal["message"]
     assert count(db, "rollouts", training_run_id=run_id, status="success") == NEIGHBOURS + 1
@@ -110,9 +120,14 @@ def test_a_name_that_is_too_long_is_refused(db: Connection) -> None:
 
 
 @pytest.mark.parametrize(("text", "sqlstate"), [("a\x00b", "22P05"), ("\ud800", "22P02")])
-def test_text_that_postgres_cannot_hold_is_no_json_to_it_and_nothing_is_written(db: Connection, text: str, sqlstate: str) -> None:
+def test_text_that_postgres_cannot_hold_is_no_json_to_it_and_nothing_is_written(
+    db: Connection, text: str, sqlstate: str
+) -> None:
     rollout_id = new_rollout(db, new_run(db))
-    turns = [{"id": new_id(), "rollout_id": rollout_id, "step_number": n, "observation": text if n else "a"} for n in range(2)]
+    turns = [
+        {"id": new_id(), "rollout_id": rollout_id, "step_number": n, "observation": text if n else "a"}
+        for n in range(2)
+    ]
     with pytest.raises(psycopg.DataError) as caught:
         ingest(db, {"agent_states": turns})
     assert caught.value.sqlstate == sqlstate
@@ -134,7 +149,14 @@ def test_text_that_postgres_cannot_hold_is_no_json_to_it_and_nothing_is_written(
     ],
 )
 def test_a_metric_chunk_that_does_not_add_up_is_refused(db: Connection, fields: Record, message: str) -> None:
-    chunk = {"id": new_id(), "training_run_id": new_run(db), "name": "loss", "steps": [1], "values": [1], "times": ["2026-01-01"]}
+    chunk = {
+        "id": new_id(),
+        "training_run_id": new_run(db),
+        "name": "loss",
+        "steps": [1],
+        "values": [1],
+        "times": ["2026-01-01"],
+    }
     (refusal,) = ingest(db, {"metric_chunks": [chunk | fields]})["refused"]
     assert refusal["code"] == "OM400"
     assert message in refusal["message"]
@@ -142,15 +164,28 @@ def test_a_metric_chunk_that_does_not_add_up_is_refused(db: Connection, fields: 
 
 def test_a_generation_whose_arrays_do_not_match_is_refused(db: Connection) -> None:
     turn = {"id": new_id(), "rollout_id": new_rollout(db, new_run(db)), "step_number": 0}
-    bad = [{"completion_ids": [1, 2], "logprobs": [0.5]}, {"completion_ids": [1], "mask": []}, {"completion_ids": [1], "advantages": [1, 2]}]
-    answer = ingest(db, {"agent_states": [turn | {"generations": [*bad, {"completion_ids": [1, 2], "advantages": [1]}]}]})
+    bad = [
+        {"completion_ids": [1, 2], "logprobs": [0.5]},
+        {"completion_ids": [1], "mask": []},
+        {"completion_ids": [1], "advantages": [1, 2]},
+    ]
+    answer = ingest(
+        db, {"agent_states": [turn | {"generations": [*bad, {"completion_ids": [1, 2], "advantages": [1]}]}]}
+    )
     assert [refusal["code"] for refusal in answer["refused"]] == ["OM400"] * 3
     assert count(db, "generations", agent_state_id=turn["id"]) == 1
 
 
 @pytest.mark.parametrize(
     ("batch", "field"),
-    [({"runs": []}, "runs"), ({"rollouts": {}}, "rollouts"), ({"rollouts": None}, "rollouts"), ([], "batch"), (None, "batch"), ("x", "batch")],
+    [
+        ({"runs": []}, "runs"),
+        ({"rollouts": {}}, "rollouts"),
+        ({"rollouts": None}, "rollouts"),
+        ([], "batch"),
+        (None, "batch"),
+        ("x", "batch"),
+    ],
 )
 def test_a_batch_that_is_none_is_refused_as_a_whole(db: Connection, batch: Any, field: str) -> None:
     with pytest.raises(psycopg.Error) as caught:
@@ -169,7 +204,11 @@ def test_all_or_nothing_writes_nothing_when_one_is_refused(db: Connection) -> No
     good = [{"id": new_id(), "training_run_id": run_id, "environment": "a"} for _ in range(20)]
     bad = {"id": new_id(), "training_run_id": run_id, "environment": "a", "step_count": -1}
     with pytest.raises(psycopg.Error) as caught:
-        ingest(db, {"rollouts": [*good, bad], "training_steps": [{"training_run_id": run_id, "step": 1}]}, all_or_nothing=True)
+        ingest(
+            db,
+            {"rollouts": [*good, bad], "training_steps": [{"training_run_id": run_id, "step": 1}]},
+            all_or_nothing=True,
+        )
     assert caught.value.sqlstate == "OM400"
     assert caught.value.diag.column_name == "step_count"
     detail = json.loads(caught.value.diag.message_detail or "")
@@ -190,7 +229,9 @@ def test_all_or_nothing_writes_nothing_when_one_is_refused(db: Connection) -> No
         ("rollouts", "success", {"fields": {"step_count": -1}}, "OM400"),
     ],
 )
-def test_change_status_says_what_is_wrong(db: Connection, entity: str, status: str | None, more: Record, code: str) -> None:
+def test_change_status_says_what_is_wrong(
+    db: Connection, entity: str, status: str | None, more: Record, code: str
+) -> None:
     more = dict(more)
     rollout_id = more.pop("entity_id", None) or new_rollout(db, new_run(db))
     with pytest.raises(psycopg.Error) as caught:
@@ -201,8 +242,12 @@ def test_change_status_says_what_is_wrong(db: Connection, entity: str, status: s
 
 def test_change_status_repeated_changes_nothing_and_answers_the_same(db: Connection) -> None:
     rollout_id, change_id = new_rollout(db, new_run(db)), new_id()
-    first = change_status(db, "rollouts", rollout_id, "success", change_id=change_id, fields={"total_reward": 1.5}, message="good")
-    again = change_status(db, "rollouts", rollout_id, "success", change_id=change_id, fields={"total_reward": 1.5}, message="good")
+    first = change_status(
+        db, "rollouts", rollout_id, "success", change_id=change_id, fields={"total_reward": 1.5}, message="good"
+    )
+    again = change_status(
+        db, "rollouts", rollout_id, "success", change_id=change_id, fields={"total_reward": 1.5}, message="good"
+    )
     assert first == again
     assert (first["status"], first["total_reward"], first["status_message"]) == ("success", 1.5, "good")
 
@@ -210,7 +255,11 @@ def test_change_status_repeated_changes_nothing_and_answers_the_same(db: Connect
 # Whatever is sent: each record is either there afterwards or refused, and the call does not fail.
 
 ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=4,
 )
@@ -222,7 +271,11 @@ def broken_batches(draw: st.DrawFn) -> dict[str, list[Any]]:
     records = one_of_each()
     batch: dict[str, list[Any]] = {kind: [record] for kind, record in records.items()}
     for kind in draw(st.lists(st.sampled_from(list(records)), max_size=4)):
-        copy: Any = {name: value for name, value in records[kind].items() if name not in ("run_name", "external_id", "checkpoint_number")}
+        copy: Any = {
+            name: value
+            for name, value in records[kind].items()
+            if name not in ("run_name", "external_id", "checkpoint_number")
+        }
         copy["id"] = draw(st.sampled_from([new_id(), records[kind]["id"], "x", None]))
         for name in draw(st.lists(st.sampled_from(list(copy)), max_size=2, unique=True)):
             copy[name] = draw(ANY_JSON)

@@ -10,10 +10,24 @@ from typing import Any
 import psycopg
 import pytest
 
+from .examples import one_of_each
 from .writing import (
-    Batch, Connection, Database, acting_as, change_status, count, history, ingest, new_group, new_id, new_member, new_rollout, new_run,
-    one_of_each, row, write,
-)  # fmt: skip
+    Batch,
+    Connection,
+    Database,
+    acting_as,
+    change_status,
+    count,
+    history,
+    ingest,
+    new_group,
+    new_id,
+    new_member,
+    new_rollout,
+    new_run,
+    row,
+    write,
+)
 
 WRITERS = 8
 
@@ -42,7 +56,10 @@ def test_writers_of_one_group_lose_nothing(database: Database, db: Connection) -
         for _ in range(4):
             rollouts = [{"id": new_id(), "group_id": mine[n % 3], "environment": "a"} for n in range(12)]
             write(connection, {"rollouts": rollouts})
-            done = [{"id": each["id"], "status": "success", "status_change_id": new_id(), "total_reward": 1} for each in rollouts]
+            done = [
+                {"id": each["id"], "status": "success", "status_change_id": new_id(), "total_reward": 1}
+                for each in rollouts
+            ]
             write(connection, {"rollouts": done})
 
     at_once(database, write_rollouts)
@@ -59,8 +76,16 @@ def test_many_processes_that_make_the_same_rows_agree(database: Database, db: Co
     for step in range(12):
         step_id, change_id = new_id(), new_id()
 
-        def write_step(connection: Connection, number: int, step: int = step, step_id: str = step_id, change_id: str = change_id) -> Any:
-            record = {"id": step_id, "training_run_id": run_id, "step": step, "status": "running", "status_change_id": change_id}
+        def write_step(
+            connection: Connection, number: int, step: int = step, step_id: str = step_id, change_id: str = change_id
+        ) -> Any:
+            record = {
+                "id": step_id,
+                "training_run_id": run_id,
+                "step": step,
+                "status": "running",
+                "status_change_id": change_id,
+            }
             said = {"id": step_id, "training_run_id": run_id, "step": step, "metrics": {f"rank{number}": number}}
             return ingest(connection, {"training_steps": [record, said]})["refused"]
 
@@ -72,8 +97,16 @@ def test_many_processes_that_make_the_same_rows_agree(database: Database, db: Co
 def test_one_record_written_by_many_at_once_is_refused_to_none(database: Database, db: Connection) -> None:
     run_id = new_run(db)
     for number in range(25):
-        step = {"id": new_id(), "training_run_id": run_id, "step": number, "status": "running", "status_change_id": new_id()}
-        refusals = at_once(database, lambda connection, _, step=step: ingest(connection, {"training_steps": [step]})["refused"])
+        step = {
+            "id": new_id(),
+            "training_run_id": run_id,
+            "step": number,
+            "status": "running",
+            "status_change_id": new_id(),
+        }
+        refusals = at_once(
+            database, lambda connection, _, step=step: ingest(connection, {"training_steps": [step]})["refused"]
+        )
         assert refusals == [[]] * WRITERS
 
 
@@ -82,7 +115,9 @@ def test_one_status_change_delivered_by_many_at_once_is_made_once(database: Data
     for _ in range(8):
         rollout_id, change_id = new_rollout(db, run_id), new_id()
         change = {"id": rollout_id, "status": "error", "status_change_id": change_id, "total_reward": 1}
-        refusals = at_once(database, lambda connection, _, change=change: ingest(connection, {"rollouts": [change]})["refused"])
+        refusals = at_once(
+            database, lambda connection, _, change=change: ingest(connection, {"rollouts": [change]})["refused"]
+        )
         assert refusals == [[]] * WRITERS
         assert history(db, rollout_id) == [(None, "running", None), ("running", "error", None)]
     metrics = db.execute("select public.run_metrics(%s) as m", [run_id]).fetchone()
@@ -90,7 +125,9 @@ def test_one_status_change_delivered_by_many_at_once_is_made_once(database: Data
     assert metrics["m"]["completed_rollouts"] == 8
 
 
-def test_a_lock_that_is_not_to_be_had_is_raised_and_refuses_nobody(connect: Callable[[], Connection], db: Connection) -> None:
+def test_a_lock_that_is_not_to_be_had_is_raised_and_refuses_nobody(
+    connect: Callable[[], Connection], db: Connection
+) -> None:
     run_id = new_run(db)
     rollout_id = new_rollout(db, run_id)
     holder = connect()
@@ -98,7 +135,15 @@ def test_a_lock_that_is_not_to_be_had_is_raised_and_refuses_nobody(connect: Call
         holder.execute("select 1 from public.rollouts where id = %s for update", [rollout_id])
         db.execute("set lock_timeout = '100ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            ingest(db, {"rollouts": [{"id": rollout_id, "status": "success"}, {"training_run_id": run_id, "environment": "a"}]})
+            ingest(
+                db,
+                {
+                    "rollouts": [
+                        {"id": rollout_id, "status": "success"},
+                        {"training_run_id": run_id, "environment": "a"},
+                    ]
+                },
+            )
     assert count(db, "rollouts", training_run_id=run_id) == 1
     assert row(db, "rollouts", rollout_id)["status"] == "running"
 
@@ -147,7 +192,11 @@ def test_copy_refuses_what_json_refuses(db: Connection) -> None:
     ]
     with db.transaction():
         db.execute("select internal.open_stage('{rollouts}')")
-        copy(db, "rollouts", [bad[0] | {"step_count": None}, good | {"status": None, "step_count": 3}, bad[1] | {"step_count": None}])
+        copy(
+            db,
+            "rollouts",
+            [bad[0] | {"step_count": None}, good | {"status": None, "step_count": 3}, bad[1] | {"step_count": None}],
+        )
         answer = db.execute("select internal.merge_stage('{rollouts}') as answer").fetchone()
     assert answer is not None
     by_json = ingest(db, {"rollouts": [bad[0], good, bad[1]]})
@@ -159,7 +208,9 @@ def test_copy_refuses_what_json_refuses(db: Connection) -> None:
 def copy(db: Connection, kind: str, records: list[dict[str, Any]]) -> None:
     """COPY records, all with the same fields, into the stage of their kind."""
     names = ", ".join(["ordinal", *(f'"{name}"' for name in records[0])])
-    columns = {found["name"]: found["type"] for found in db.execute("select * from internal.record_columns(%s)", [kind])}
+    columns = {
+        found["name"]: found["type"] for found in db.execute("select * from internal.record_columns(%s)", [kind])
+    }
     with db.cursor().copy(f"copy pg_temp.stage_{kind} ({names}) from stdin") as target:
         for ordinal, record in enumerate(records):
             plain = [
@@ -196,7 +247,7 @@ def test_a_session_does_not_see_what_another_caller_staged(db: Connection) -> No
     assert answer == {"received": 0, "refused": []}
 
 
-def test_the_stage_follows_a_changed_schema(server: Any, database: Database) -> None:
+def test_the_stage_follows_a_changed_schema(server: Any) -> None:
     url = server.create_database("altered", template="migrated")
     with Database(url).connect() as db:
         run_id = new_run(db)
@@ -213,17 +264,24 @@ def test_the_work_grows_with_the_batch_and_not_with_its_square(db: Connection, b
 
     def work(size: int) -> int:
         rollout_id = new_rollout(db, new_run(db))
-        turns = [{"id": new_id(), "rollout_id": rollout_id, "step_number": n, "tool_calls": [{"tool_name": "a"}]} for n in range(size)]
+        turns = [
+            {"id": new_id(), "rollout_id": rollout_id, "step_number": n, "tool_calls": [{"tool_name": "a"}]}
+            for n in range(size)
+        ]
         if bad:
             turns[size // 2]["step_number"] = -1
         batch: Batch = {
             "agent_states": turns,
-            "rollouts": [{"id": new_id(), "environment": "a", "status": "running", "status_change_id": new_id()} for _ in range(size // 5)],
+            "rollouts": [
+                {"id": new_id(), "environment": "a", "status": "running", "status_change_id": new_id()}
+                for _ in range(size // 5)
+            ],
         }
         with db.transaction():
             answer = ingest(db, batch)
             read = db.execute(
-                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
+                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n"
+                " from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
             ).fetchone()
         assert len(answer["refused"]) == (2 if bad else 0)
         assert read is not None
@@ -244,7 +302,8 @@ def test_a_big_batch_of_changes_is_no_square_either(db: Connection) -> None:
         with db.transaction():
             write(db, {"rollouts": [{"id": each, "status": "success", "status_change_id": new_id()} for each in ids]})
             read = db.execute(
-                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
+                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n"
+                " from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
             ).fetchone()
         assert read is not None
         return int(read["n"])

@@ -12,7 +12,9 @@ import pytest
 from .writing import Connection, Record, new_id, new_run, write
 
 
-def log_series(db: Connection, run_id: str, name: str, values: list[Any], *, chunk: int = 500, first_step: int = 0, stride: int = 1) -> None:
+def log_series(
+    db: Connection, run_id: str, name: str, values: list[Any], *, chunk: int = 500, first_step: int = 0, stride: int = 1
+) -> None:
     """Write a series, a chunk at a time."""
     plain = [value if not isinstance(value, float) or math.isfinite(value) else str(value) for value in values]
     plain = [{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(value, value) for value in plain]
@@ -20,8 +22,16 @@ def log_series(db: Connection, run_id: str, name: str, values: list[Any], *, chu
     for start in range(0, len(values), chunk):
         part = plain[start : start + chunk]
         steps = [first_step + stride * (start + n) for n in range(len(part))]
-        chunks.append({"id": new_id(), "training_run_id": run_id, "name": name, "steps": steps, "values": part,
-                       "times": ["2026-01-01T00:00:00+00:00"] * len(part)})  # fmt: skip
+        chunks.append(
+            {
+                "id": new_id(),
+                "training_run_id": run_id,
+                "name": name,
+                "steps": steps,
+                "values": part,
+                "times": ["2026-01-01T00:00:00+00:00"] * len(part),
+            }
+        )
     write(db, {"metric_chunks": chunks})
 
 
@@ -119,7 +129,9 @@ def test_fewer_points_than_extremes_is_an_error(db: Connection) -> None:
 def test_the_view_of_points_shows_each_and_reads_through_the_index(db: Connection) -> None:
     run_id = new_run(db)
     log_series(db, run_id, "loss", [1.0, math.nan])
-    points = db.execute("select step, value from public.metrics where training_run_id = %s and name = 'loss' order by step", [run_id])
+    points = db.execute(
+        "select step, value from public.metrics where training_run_id = %s and name = 'loss' order by step", [run_id]
+    )
     assert [(point["step"], str(point["value"])) for point in points] == [(0, "1.0"), (1, "nan")]
     for _ in range(50):
         log_series(db, new_run(db), "loss", [1.0])
@@ -128,7 +140,9 @@ def test_the_view_of_points_shows_each_and_reads_through_the_index(db: Connectio
     with db.transaction():
         db.execute("set local enable_seqscan = off")
         plan = db.execute(
-            "explain (format json) select * from public.metrics where training_run_id = %s and name = 'loss' and step > 3", [run_id]
+            "explain (format json) select * from public.metrics where training_run_id = %s and name = 'loss'"
+            " and step > 3",
+            [run_id],
         ).fetchone()
     assert plan is not None
     text = json.dumps(plan["QUERY PLAN"])

@@ -60,20 +60,25 @@ def test_debians_postgres_is_15_and_the_embedded_one_is_18(debian_db: Connection
     ],
     ids=lambda claim: claim.__name__,
 )
-def test_what_holds_on_the_embedded_postgres_holds_on_debians(debian_db: Connection, claim: Callable[[Connection], None]) -> None:
+def test_what_holds_on_the_embedded_postgres_holds_on_debians(
+    debian_db: Connection, claim: Callable[[Connection], None]
+) -> None:
     claim(debian_db)
 
 
 CATALOG = """
-select 'column' as kind, table_name || '.' || column_name || ' ' || data_type || ' ' || coalesce(column_default, '') || is_nullable as what
+select 'column' as kind, table_name || '.' || column_name || ' ' || data_type || ' '
+  || coalesce(column_default, '') || is_nullable as what
 from information_schema.columns where table_schema = 'public'
 union all
 select 'constraint', conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
 where connamespace = 'public'::regnamespace and contype <> 'n'
 union all
-select 'policy', tablename || ' ' || policyname || ' ' || roles::text || cmd || coalesce(qual, '') || coalesce(with_check, '') from pg_policies
+select 'policy', tablename || ' ' || policyname || ' ' || roles::text || cmd || coalesce(qual, '')
+  || coalesce(with_check, '') from pg_policies
 union all
-select 'function', p.oid::regprocedure || ' ' || md5(p.prosrc) from pg_proc p where pronamespace in ('public'::regnamespace, 'internal'::regnamespace)
+select 'function', p.oid::regprocedure || ' ' || md5(p.prosrc)
+  from pg_proc p where pronamespace in ('public'::regnamespace, 'internal'::regnamespace)
 union all
 select 'trigger', tgrelid::regclass || ' ' || tgname from pg_trigger where not tgisinternal
 order by 1, 2

@@ -11,7 +11,20 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from .actors import ACTORS, ADMIN, MAY_CHANGE, MAY_READ, OTHER, OWNER, PUBLISHABLE, SECRET, STRANGER, VIEWER, World, populated
+from .actors import (
+    ACTORS,
+    ADMIN,
+    MAY_CHANGE,
+    MAY_READ,
+    OTHER,
+    OWNER,
+    PUBLISHABLE,
+    SECRET,
+    STRANGER,
+    VIEWER,
+    World,
+    populated,
+)
 from .writing import Record, new_id
 
 VERBS = ["select", "insert", "update", "delete"]
@@ -19,9 +32,23 @@ VISIBILITIES = ["private", "public"]
 
 # How a table is owned. A table that is not named here has no expectation, and the matrix fails.
 OF_A_RUN = {
-    "training_runs", "training_steps", "model_checkpoints", "evaluations", "evaluation_results", "rollout_groups", "rollouts",
-    "agent_states", "observations", "generations", "tool_calls", "rewards", "validations", "media", "jobs", "metric_chunks",
-}  # fmt: skip
+    "training_runs",
+    "training_steps",
+    "model_checkpoints",
+    "evaluations",
+    "evaluation_results",
+    "rollout_groups",
+    "rollouts",
+    "agent_states",
+    "observations",
+    "generations",
+    "tool_calls",
+    "rewards",
+    "validations",
+    "media",
+    "jobs",
+    "metric_chunks",
+}
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
 KEPT_BY_TRIGGERS = {"status_history", "rollout_stats"}
 VIEWS = {"metrics", "run_overview"}
@@ -52,12 +79,23 @@ def world(stack: Any) -> Iterator[World]:
 
 # What makes a copy of a row another row: its natural key.
 DISTINCT: dict[str, tuple[str, ...]] = {
-    "environments": ("name",), "tasks": ("external_id",), "validators": ("external_id",), "training_runs": ("run_name",),
-    "training_steps": ("step",), "model_checkpoints": ("checkpoint_number",), "evaluation_results": ("environment",),
-    "rollout_groups": ("number",), "agent_states": ("step_number",), "observations": ("position",), "generations": ("position",),
-    "tool_calls": ("position",), "rewards": ("reward_type",), "validations": ("validator_name",), "jobs": ("external_id",),
+    "environments": ("name",),
+    "tasks": ("external_id",),
+    "validators": ("external_id",),
+    "training_runs": ("run_name",),
+    "training_steps": ("step",),
+    "model_checkpoints": ("checkpoint_number",),
+    "evaluation_results": ("environment",),
+    "rollout_groups": ("number",),
+    "agent_states": ("step_number",),
+    "observations": ("position",),
+    "generations": ("position",),
+    "tool_calls": ("position",),
+    "rewards": ("reward_type",),
+    "validations": ("validator_name",),
+    "jobs": ("external_id",),
     "rollout_stats": ("shard", "environment"),
-}  # fmt: skip
+}
 
 
 class Table:
@@ -67,7 +105,8 @@ class Table:
         self.db, self.name, self.visibility, self.world = world.db, name, visibility, world
         self.key = {"members": "user_id", "metrics": "chunk_id"}.get(name, "id")
         self.columns = world.db.execute(
-            "select column_name as name, data_type as type from information_schema.columns where table_schema = 'public'"
+            "select column_name as name, data_type as type from information_schema.columns"
+            " where table_schema = 'public'"
             " and table_name = %s and is_generated = 'NEVER' and is_identity = 'NO'",
             [name],
         ).fetchall()
@@ -81,7 +120,9 @@ class Table:
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
             value = self.world.user_ids[VIEWER]
-        found = self.db.execute(f"select to_jsonb(t) as row from public.{self.name} t where {condition} limit 1", [value]).fetchone()
+        found = self.db.execute(
+            f"select to_jsonb(t) as row from public.{self.name} t where {condition} limit 1", [value]
+        ).fetchone()
         assert found is not None, f"there is no row in {self.name} to try with"
         return dict(found["row"])
 
@@ -108,7 +149,8 @@ class Table:
         row = self.another()
         names = ", ".join(f'"{name}"' for name in row)
         placed = self.db.execute(
-            f"insert into public.{self.name} ({names}) select {names} from jsonb_populate_record(null::public.{self.name}, %s)"
+            f"insert into public.{self.name} ({names}) select {names}"
+            f" from jsonb_populate_record(null::public.{self.name}, %s)"
             f" returning {self.key} as key",
             [Jsonb(row)],
         ).fetchone()
@@ -117,7 +159,9 @@ class Table:
 
     def version(self, key: str) -> str | None:
         """Return what changes whenever the row is written; None when it is not there."""
-        found = self.db.execute(f"select xmin::text as version from public.{self.name} where {self.key}::text = %s", [key]).fetchone()
+        found = self.db.execute(
+            f"select xmin::text as version from public.{self.name} where {self.key}::text = %s", [key]
+        ).fetchone()
         return found["version"] if found else None
 
     def remove(self, key: str) -> None:
@@ -134,14 +178,18 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
         row = table.row()
         where = {table.key: f"eq.{row[table.key]}"}
         method = {"insert": "POST", "update": "PATCH", "delete": "DELETE"}[verb]
-        answer = world.call(actor, method, path, params={} if verb == "insert" else where, json=None if verb == "delete" else row)
+        answer = world.call(
+            actor, method, path, params={} if verb == "insert" else where, json=None if verb == "delete" else row
+        )
         return answer.status_code < 300, answer.text
     if verb == "insert":
         row = table.another()
         answer = world.call(actor, "POST", path, json=row)
         key = row.get(table.key)
         if key is None:  # The database gives the key: the natural one finds the row.
-            found = table.db.execute(f"select {table.key} as key from public.{table.name} where shard = %s", [row["shard"]]).fetchone()
+            found = table.db.execute(
+                f"select {table.key} as key from public.{table.name} where shard = %s", [row["shard"]]
+            ).fetchone()
             key = str(found["key"]) if found else ""
         happened = table.version(key) is not None
         table.remove(key)
@@ -150,9 +198,21 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
     before = table.version(key)
     where = {table.key: f"eq.{key}"}
     if verb == "update":
-        column = {"members": "role", "rollout_stats": "environment", "status_history": "message"}.get(table.name, "created_at")
-        column = "name" if table.name == "metric_chunks" else "position" if table.name in ("observations", "generations") else column
-        value = {"role": "viewer", "created_at": "2026-02-03T04:05:06+00:00", "position": secrets.randbelow(30_000)}.get(column, new_id())
+        column = {"members": "role", "rollout_stats": "environment", "status_history": "message"}.get(
+            table.name, "created_at"
+        )
+        column = (
+            "name"
+            if table.name == "metric_chunks"
+            else "position"
+            if table.name in ("observations", "generations")
+            else column
+        )
+        value = {
+            "role": "viewer",
+            "created_at": "2026-02-03T04:05:06+00:00",
+            "position": secrets.randbelow(30_000),
+        }.get(column, new_id())
         answer = world.call(actor, "PATCH", path, params=where, json={column: value})
         happened = table.version(key) != before
     else:
@@ -164,7 +224,8 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
 
 def tables_and_views(world: World) -> list[str]:
     rows = world.db.execute(
-        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v', 'm', 'p', 'f') order by 1"
+        "select relname from pg_class where relnamespace = 'public'::regnamespace"
+        " and relkind in ('r', 'v', 'm', 'p', 'f') order by 1"
     )
     return [found["relname"] for found in rows]
 
@@ -186,7 +247,9 @@ def test_everybody_can_do_to_every_table_what_they_may_and_no_more(world: World,
             tried += 1
             if happened != expected:
                 place = "" if name in OF_THE_WORKSPACE | {"members"} else f" of a {visibility} run"
-                wrong.append(f"{actor}: {verb} {name}{place}: {'' if happened else 'not '}possible; the API said {answer[:200]}")
+                wrong.append(
+                    f"{actor}: {verb} {name}{place}: {'' if happened else 'not '}possible; the API said {answer[:200]}"
+                )
     assert not wrong, "\n" + "\n".join(wrong)
     assert tried == len(ACTORS) * (2 * len(KNOWN) - len(OF_THE_WORKSPACE) - 1)
 
@@ -239,7 +302,8 @@ def test_everybody_can_call_what_they_may_and_no_more(world: World) -> None:
 
 def test_there_are_no_other_functions_to_call(world: World) -> None:
     rows = world.db.execute(
-        "select p.proname from pg_proc p where p.pronamespace in ('internal'::regnamespace) and p.prorettype <> 'trigger'::regtype"
+        "select p.proname from pg_proc p where p.pronamespace in ('internal'::regnamespace)"
+        " and p.prorettype <> 'trigger'::regtype"
     ).fetchall()
     assert len(rows) > 40
     for actor in (PUBLISHABLE, STRANGER, OWNER, SECRET):
@@ -260,6 +324,6 @@ def test_the_actors_are_who_they_are_said_to_be(world: World) -> None:
     for actor in (ADMIN, OWNER, OTHER, VIEWER, STRANGER):
         user = world.call(actor, "GET", "/auth/v1/user")
         assert user.json()["id"] == world.user_ids[actor]
-    assert world.db.execute("select owner_id from public.training_runs where id = %s", [world.run_id("private")]).fetchone() == {
-        "owner_id": uuid.UUID(world.user_ids[OWNER])
-    }
+    assert world.db.execute(
+        "select owner_id from public.training_runs where id = %s", [world.run_id("private")]
+    ).fetchone() == {"owner_id": uuid.UUID(world.user_ids[OWNER])}

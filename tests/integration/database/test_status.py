@@ -9,9 +9,20 @@ from typing import Any
 import psycopg
 import pytest
 
+from .examples import one_of_each
 from .writing import (
-    Connection, Record, acting_as, change_status, count, history, ingest, new_id, new_member, new_run, one_of_each, row, write,
-)  # fmt: skip
+    Connection,
+    acting_as,
+    change_status,
+    count,
+    history,
+    ingest,
+    new_id,
+    new_member,
+    new_run,
+    row,
+    write,
+)
 
 ENTITIES = ["training_runs", "training_steps", "evaluations", "rollouts", "jobs"]
 
@@ -19,7 +30,8 @@ ENTITIES = ["training_runs", "training_steps", "evaluations", "rollouts", "jobs"
 def statuses_of(db: Connection, entity: str) -> list[str]:
     """Return the statuses that the table's CHECK allows."""
     found = db.execute(
-        "select pg_get_constraintdef(oid) as definition from pg_constraint where conrelid = %s::regclass and conname = %s",
+        "select pg_get_constraintdef(oid) as definition from pg_constraint where conrelid = %s::regclass"
+        " and conname = %s",
         [f"public.{entity}", f"{entity}_status_check"],
     ).fetchone()
     assert found is not None
@@ -34,7 +46,13 @@ def next_statuses(db: Connection, entity: str, status: str) -> list[str] | None:
 
 def new_row(db: Connection, entity: str, status: str, **fields: Any) -> str:
     """Create a row of an entity in a status; return its id."""
-    record = one_of_each()[entity] | {"id": new_id(), "status": status, "status_message": None, "started_at": None, "finished_at": None}
+    record = one_of_each()[entity] | {
+        "id": new_id(),
+        "status": status,
+        "status_message": None,
+        "started_at": None,
+        "finished_at": None,
+    }
     for name in ("group_id", "task_id", "checkpoint_id", "training_run_id"):
         if name in record and entity != "training_steps":
             record[name] = None
@@ -46,7 +64,8 @@ def new_row(db: Connection, entity: str, status: str, **fields: Any) -> str:
 
 def test_the_tables_with_a_status_are_those_that_have_transitions(db: Connection) -> None:
     rows = db.execute(
-        "select table_name from information_schema.columns where table_schema = 'public' and column_name = 'status_change_id'"
+        "select table_name from information_schema.columns where table_schema = 'public'"
+        " and column_name = 'status_change_id'"
         " and table_name <> 'run_overview'"
     )
     assert {found["table_name"] for found in rows} == set(ENTITIES)
@@ -148,26 +167,47 @@ def test_a_message_belongs_to_its_change_alone(db: Connection) -> None:
     change_status(db, "training_runs", run_id, "interrupted", message="lost")
     change_status(db, "training_runs", run_id, "failed", message="lost")
     assert change_status(db, "training_runs", run_id, "running")["status_message"] is None
-    db.execute("update public.training_runs set status = 'interrupted', status_message = 'again' where id = %s", [run_id])
+    db.execute(
+        "update public.training_runs set status = 'interrupted', status_message = 'again' where id = %s", [run_id]
+    )
     db.execute("update public.training_runs set status = 'running' where id = %s", [run_id])
     assert history(db, run_id) == [
-        (None, "running", None), ("running", "interrupted", "lost"), ("interrupted", "failed", "lost"), ("failed", "running", None),
-        ("running", "interrupted", "again"), ("interrupted", "running", None),
-    ]  # fmt: skip
+        (None, "running", None),
+        ("running", "interrupted", "lost"),
+        ("interrupted", "failed", "lost"),
+        ("failed", "running", None),
+        ("running", "interrupted", "again"),
+        ("interrupted", "running", None),
+    ]
     assert row(db, "training_runs", run_id)["status_message"] is None
 
 
 def test_one_statement_over_many_rows_records_each_change_once(db: Connection) -> None:
     run_id = new_run(db)
     ids = [new_id() for _ in range(50)]
-    write(db, {"rollouts": [{"id": each, "training_run_id": run_id, "environment": "a", "status": "pending"} for each in ids]})
+    write(
+        db,
+        {
+            "rollouts": [
+                {"id": each, "training_run_id": run_id, "environment": "a", "status": "pending"} for each in ids
+            ]
+        },
+    )
     db.execute("update public.rollouts set status = 'running' where id = any(%s::uuid[])", [ids[:30]])
-    db.execute("update public.rollouts set status = 'cancelled', status_message = 'stop' where training_run_id = %s", [run_id])
+    db.execute(
+        "update public.rollouts set status = 'cancelled', status_message = 'stop' where training_run_id = %s", [run_id]
+    )
     db.execute("update public.rollouts set metadata = '{\"a\": 1}' where training_run_id = %s", [run_id])
     for index, each in enumerate(ids):
-        through = [("pending", "running", None), ("running", "cancelled", "stop")] if index < 30 else [("pending", "cancelled", "stop")]
+        through = (
+            [("pending", "running", None), ("running", "cancelled", "stop")]
+            if index < 30
+            else [("pending", "cancelled", "stop")]
+        )
         assert history(db, each) == [(None, "pending", None), *through]
-    stored = db.execute("select * from public.status_history where entity_id = %s order by changed_at", [ids[0]]).fetchall()
+    stored = db.execute(
+        "select * from public.status_history where entity_id = %s order by changed_at", [ids[0]]
+    ).fetchall()
     assert {found["entity"] for found in stored} == {"rollouts"}
     assert {str(found["training_run_id"]) for found in stored} == {run_id}
     assert [found["changed_at"] for found in stored] == sorted(found["changed_at"] for found in stored)
@@ -185,15 +225,17 @@ def test_the_change_says_who_made_it(db: Connection) -> None:
 def test_updated_at_moves_with_every_change(db: Connection) -> None:
     rows = db.execute(
         "select table_name from information_schema.columns where table_schema = 'public' and column_name = 'updated_at'"
-        " and table_name not in ('run_overview', 'members')"
+        " and table_name not in ('run_overview', 'members', 'metric_chunks')"
     )
     tables = {found["table_name"] for found in rows}
     records = one_of_each()
     write(db, {kind: [record] for kind, record in records.items()})
     for table in sorted(tables):
-        before = row(db, table, records[table]["id"])["updated_at"]
-        db.execute(f"update public.{table} set id = id where id = %s", [records[table]["id"]])
-        assert row(db, table, records[table]["id"])["updated_at"] > before, table
+        before = row(db, table, records[table]["id"])
+        for value in (before["created_at"], "2026-05-05T05:05:05+00:00"):
+            db.execute(f"update public.{table} set created_at = %s where id = %s", [value, before["id"]])
+            moved = row(db, table, before["id"])["updated_at"] > before["updated_at"]
+            assert moved == (value != before["created_at"]), f"{table}: {'an empty' if moved else 'a real'} change"
 
 
 # Heartbeats ----------------------------------------------------------------------------------------------------------
@@ -207,7 +249,8 @@ def shown_status(db: Connection, run_id: str) -> str:
 
 def age_heartbeat(db: Connection, run_id: str, seconds: int) -> None:
     db.execute(
-        "update public.training_runs set heartbeat_at = now() - make_interval(secs => %s) where id = %s", [seconds, run_id]
+        "update public.training_runs set heartbeat_at = now() - make_interval(secs => %s) where id = %s",
+        [seconds, run_id],
     )
 
 
@@ -238,25 +281,13 @@ def test_only_a_running_run_can_stall(db: Connection, status: str) -> None:
     assert shown_status(db, run_id) == status
 
 
-@pytest.mark.parametrize(
-    "write_of",
-    [
-        lambda run, rollout: {"training_steps": [{"training_run_id": run, "step": 1}]},
-        lambda run, rollout: {"rollouts": [{"training_run_id": run, "environment": "a"}]},
-        lambda run, rollout: {"agent_states": [{"rollout_id": rollout, "step_number": 1}]},
-        lambda run, rollout: {"training_runs": [{"id": run, "summary": {"a": 1}}]},
-        lambda run, rollout: {
-            "metric_chunks": [{"training_run_id": run, "name": "a", "steps": [1], "values": [1], "times": ["2026-01-01"]}]
-        },
-    ],
-    ids=["step", "rollout", "turn", "run", "metric"],
-)
-def test_whoever_writes_of_a_run_says_that_it_is_alive(db: Connection, write_of: Any) -> None:
-    run_id = new_run(db)
-    rollout: Record = {"id": new_id(), "training_run_id": run_id, "environment": "a"}
-    write(db, {"rollouts": [rollout]})
+@pytest.mark.parametrize("kind", ["training_runs", "training_steps", "rollouts", "agent_states", "metric_chunks"])
+def test_whoever_writes_of_a_run_says_that_it_is_alive(db: Connection, kind: str) -> None:
+    records = one_of_each(status="running")
+    write(db, {other: [record] for other, record in records.items()})
+    run_id = records["training_runs"]["id"]
     age_heartbeat(db, run_id, 10**6)
-    write(db, write_of(run_id, rollout["id"]))
+    write(db, {kind: [{"id": run_id, "summary": {"a": 1}} if kind == "training_runs" else records[kind]]})
     assert shown_status(db, run_id) == "running"
 
 

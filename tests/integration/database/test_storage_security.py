@@ -25,7 +25,7 @@ def world(stack: Any) -> Iterator[World]:
 
 
 def is_allowed(actor: str, bucket: str, verb: str, visibility: str) -> bool:
-    """Say what the architecture says of a file in the folder of the owner's run, and of one that the owner put among the datasets."""
+    """Say what the architecture says of a file in the folder of the owner's run, or the owner's among the datasets."""
     if verb in ("read", "list"):
         return actor in MAY_READ or (actor == PUBLISHABLE and visibility == "public" and bucket != "datasets")
     if verb == "upload" and bucket == "datasets" and actor == OTHER:
@@ -79,7 +79,9 @@ def was_done(world: World, actor: str, bucket: str, verb: str, folder: str) -> t
 
 
 def test_every_bucket_has_an_expectation(world: World) -> None:
-    assert [found["id"] for found in world.db.execute("select id from storage.buckets where not public order by id")] == sorted(BUCKETS)
+    assert [
+        found["id"] for found in world.db.execute("select id from storage.buckets where not public order by id")
+    ] == sorted(BUCKETS)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -92,7 +94,9 @@ def test_everybody_can_do_to_files_what_they_may_and_no_more(world: World, verb:
         happened, answer = was_done(world, actor, bucket, verb, folder_of(world, bucket, visibility))
         if happened != expected:
             place = "" if bucket == "datasets" else f" of a {visibility} run"
-            wrong.append(f"{actor}: {verb} in {bucket}{place}: {'' if happened else 'not '}possible; the API said {answer[:200]}")
+            wrong.append(
+                f"{actor}: {verb} in {bucket}{place}: {'' if happened else 'not '}possible; the API said {answer[:200]}"
+            )
     assert not wrong, "\n" + "\n".join(wrong)
 
 
@@ -118,7 +122,13 @@ def test_the_folder_of_what_does_not_exist_is_nobodys(world: World, bucket: str)
 
 def test_a_bucket_of_ones_own_is_not_to_be_had(world: World) -> None:
     for actor in ACTORS[1:]:
-        answer = world.call(actor, "POST", "/storage/v1/bucket", json={"id": f"mine-{new_id()}", "name": "mine", "public": True})
+        answer = world.call(
+            actor, "POST", "/storage/v1/bucket", json={"id": f"mine-{new_id()}", "name": "mine", "public": True}
+        )
         assert answer.status_code >= 400, actor
-        answer = world.call(actor, "PUT", "/storage/v1/bucket/datasets", json={"id": "datasets", "name": "datasets", "public": True})
-        assert world.db.execute("select public from storage.buckets where id = 'datasets'").fetchone() == {"public": False}, actor
+        answer = world.call(
+            actor, "PUT", "/storage/v1/bucket/datasets", json={"id": "datasets", "name": "datasets", "public": True}
+        )
+        assert world.db.execute("select public from storage.buckets where id = 'datasets'").fetchone() == {
+            "public": False
+        }, actor

@@ -35,7 +35,9 @@ def new_id() -> str:
 def ingest(db: Connection, batch: Batch, **options: bool) -> Record:
     """Write a batch; return what the database says of it."""
     named = "".join(f", {name} => %({name})s" for name in options)
-    answer = db.execute(f"select public.ingest(%(batch)s{named}) as answer", {"batch": Jsonb(batch), **options}).fetchone()
+    answer = db.execute(
+        f"select public.ingest(%(batch)s{named}) as answer", {"batch": Jsonb(batch), **options}
+    ).fetchone()
     assert answer is not None
     return dict(answer["answer"])
 
@@ -74,7 +76,8 @@ def count(db: Connection, table: str, **where: Any) -> int:
 def history(db: Connection, entity_id: str) -> list[tuple[str | None, str, str | None]]:
     """Return (old, new, message) of every change of status, in their order."""
     rows = db.execute(
-        "select old_status, new_status, message from public.status_history where entity_id = %s order by changed_at, id",
+        "select old_status, new_status, message from public.status_history"
+        " where entity_id = %s order by changed_at, id",
         [entity_id],
     )
     return [(found["old_status"], found["new_status"], found["message"]) for found in rows]
@@ -125,70 +128,3 @@ def new_rollout(db: Connection, run_id: str | None, **fields: Any) -> str:
     rollout = {"id": new_id(), "training_run_id": run_id, "environment": "alfworld"} | fields
     write(db, {"rollouts": [rollout]})
     return str(rollout["id"])
-
-
-def one_of_each(**run_fields: Any) -> dict[str, Record]:
-    """Return a record of every kind, saying all that a record of the kind can say, each hanging on the others."""
-    ids = {name: new_id() for name in ("task", "validator", "run", "step", "checkpoint", "evaluation", "group", "rollout", "turn")}
-    at = "2026-01-02T03:04:05+00:00"
-    run = {"training_run_id": ids["run"]}
-    turn = {"agent_state_id": ids["turn"], **run}
-    times = {"started_at": at, "finished_at": at, "created_at": at}
-
-    def status(value: str) -> Record:
-        return {"status": value, "status_message": "as found", "status_change_id": new_id()}
-
-    return {
-        "environments": {"id": new_id(), "name": f"environment {new_id()}", "kind": "text", "description": "rooms",
-                         "spec": {"rooms": 3}, "source": "pypi", "owner_id": None, "created_at": at},
-        "tasks": {"id": ids["task"], "external_id": new_id(), "environment": "alfworld", "name": "ball", "description": "find it",
-                  "expected_answer": "red", "split": "train", "metadata": {"a": 1}, "owner_id": None, "created_at": at},
-        "validators": {"id": ids["validator"], "task_id": ids["task"], "external_id": "exact", "kind": "match",
-                       "spec": {"ignore_case": True}, "created_at": at},
-        "training_runs": {"id": ids["run"], "name": "a run", "run_name": new_id(), "algorithm": "ppo", "environment": "alfworld",
-                          "description": "words", "config": {"lr": 0.1}, "summary": {"best": 1}, "metadata": {"host": "here"},
-                          "tags": ["a", "b"], **status("completed"), "current_step": 3, "total_steps": 9, "progress": 0.5,
-                          "heartbeat_at": at, "heartbeat_timeout_seconds": 60, "visibility": "private", "owner_id": None,
-                          **times, **run_fields},
-        "training_steps": {"id": ids["step"], **run, "step": 3, "phase": "rollout", **status("running"), "rollout_progress": 0.5,
-                           "training_progress": 0, "loss": 0.25, "kl": 0.125, "grad_norm": 2, "reward_mean": 1, "reward_std": 0.5,
-                           "tokens": 1000, "metrics": {"clip": 0.1}, **times},
-        "model_checkpoints": {"id": ids["checkpoint"], **run, "checkpoint_number": 1, "step": 3, "storage_path": "a/b.pt",
-                              "size_bytes": 10, "checksum": "sha256:0", "metrics": {"loss": 1}, "metadata": {"kind": "full"},
-                              "created_at": at},
-        "evaluations": {"id": ids["evaluation"], **run, "checkpoint_id": ids["checkpoint"], "kind": "eval", "name": "dev", "step": 3,
-                        "model": "small", "environment": "alfworld", **status("running"), "progress": 0.25, "success_rate": 0.5,
-                        "mean_reward": 1.5, "mean_turns": 4, "metadata": {"seed": 1}, "owner_id": None, **times},
-        "evaluation_results": {"id": new_id(), "checkpoint_id": ids["checkpoint"], **run, "evaluation_id": ids["evaluation"],
-                               "task_id": ids["task"], "environment": "alfworld", "episode_count": 2, "success_rate": 1,
-                               "mean_reward": 0.5, "mean_turns": 3, "result_path": "x/y.json", "metrics": {"f1": 0.5},
-                               "created_at": at},
-        "rollout_groups": {"id": ids["group"], **run, "training_step_id": ids["step"], "evaluation_id": None, "task_id": ids["task"],
-                           "number": 0, "task_description": "find it", "metadata": {"k": 8}, "created_at": at},
-        "rollouts": {"id": ids["rollout"], **run, "group_id": ids["group"], "task_id": ids["task"], "source": "training",
-                     "environment": "alfworld", "episode_number": 0, "task_description": "find it", **status("success"),
-                     "total_reward": 1.5, "step_count": 2, "result": {"answer": "red"}, "error": "none", "model": "small",
-                     "policy_version": 7, "seed": 42, "video_path": "v.mp4", "metadata": {"a": [1]}, "worker_id": "w1",
-                     "lease_expires_at": at, "attempt": 2, "owner_id": None, **times},
-        "agent_states": {"id": ids["turn"], "rollout_id": ids["rollout"], **run, "step_number": 0, "observation": "", "action": "go",
-                         "thought": "hm", "memory_summary": "m", "messages": [{"role": "user"}], "model_response": {"id": "r"},
-                         "info": {"ok": True}, "duration_ms": 1.5, "model_duration_ms": 1, "environment_duration_ms": 0.5,
-                         "created_at": at},
-        "observations": {"id": new_id(), **turn, "position": 1, "kind": "screenshot", "text": "t", "media_path": "m.png"},
-        "generations": {"id": new_id(), **turn, "position": 2, "model": "small", "policy_version": 7, "prompt_ids": [1, 2],
-                        "completion_ids": [3, 4], "logprobs": [-0.5, -0.25], "mask": [True, False], "advantages": [0.5],
-                        "finish_reason": "stop"},
-        "tool_calls": {"id": new_id(), **turn, "position": 3, "tool_name": "search", "tool_input": {"q": "ball"}, "tool_output": "…",
-                       "success": True, "error_message": "none", "execution_time_ms": 150, "created_at": at},
-        "rewards": {"id": new_id(), "rollout_id": ids["rollout"], **run, "step_number": 0, "reward_type": "format", "reward": 0.5,
-                    "details": {"why": "format"}, "created_at": at},
-        "validations": {"id": new_id(), "rollout_id": ids["rollout"], **run, "validator_id": ids["validator"],
-                        "validator_name": "exact", "verdict": "pass", "score": 1, "expected": "red", "actual": "red",
-                        "message": "same", "details": {"n": 1}, "created_at": at},
-        "media": {"id": new_id(), **run, "rollout_id": ids["rollout"], "agent_state_id": ids["turn"], "kind": "frame",
-                  "bucket": "media", "path": "f.png", "content_type": "image/png", "size_bytes": 9, "checksum": "c", "width": 4,
-                  "height": 3, "duration_ms": 0, "metadata": {"t": 0}, "owner_id": None, "created_at": at},
-        "jobs": {"id": new_id(), **run, "backend": "slurm", "external_id": new_id(), "name": "job", **status("running"),
-                 "resources": {"gpu": 1}, "spec": {"run": "x"}, "cost_usd": 1.25, "log_path": "l.txt", "owner_id": None, **times},
-        "metric_chunks": {"id": new_id(), **run, "name": "loss", "steps": [1, 2], "values": [0.5, 0.25], "times": [at, at]},
-    }  # fmt: skip
