@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "demo"),
     "runs": ("runs", "app"),
     "rollouts": ("rollouts", "app"),
+    "datasets": ("datasets", "app"),
     "members": ("members", "app"),
     "migrate": ("migrate", "migrate"),
 }

@@ -1,4 +1,4 @@
-"""Uploading a folder of datasets."""
+"""`datasets`: bringing a folder of datasets to the bucket."""
 
 from __future__ import annotations
 
@@ -23,17 +23,34 @@ from openmanus_rl.managers.storage.dataset_folder import (
     DatasetFile,
     DatasetFolder,
     DatasetOutcome,
+    not_done,
     scan_datasets,
     upload_datasets,
 )
 
-__all__ = ["main", "upload"]
+__all__ = ["app", "main", "upload"]
 
-_COLOURS = {"uploaded": "green", "unchanged": "dim", "would upload": "cyan", "failed": "bold red"}
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+_COLOURS = {
+    "uploaded": "green",
+    "unchanged": "dim",
+    "would upload": "cyan",
+    "failed": "bold red",
+    "not done": "yellow",
+}
+# As a shell tells of a command that Ctrl-C ended.
+_EXIT_INTERRUPTED = 130
 # Wider than any path: off a terminal a line is read by a program or a log, and must stay one line.
 _UNWRAPPED_WIDTH = 10_000
 
 
+@app.callback()
+def _datasets() -> None:
+    """Bring datasets to the bucket `datasets`."""
+
+
+@app.command()
 def upload(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder that holds one folder per environment.")
@@ -50,30 +67,42 @@ def upload(
     folders within an environment's folder and files outside of one are skipped, and listed. A file may have 50 MB.
 
     It goes to the Supabase that SUPABASE_URL and SUPABASE_SERVICE_ROLE_KEY name (environment or .env.supabase), else
-    to the embedded stack. The exit code is 1 if any file failed; the others are uploaded all the same.
+    to the embedded stack. The exit code is 1 if any file failed; the others are uploaded all the same. Ctrl-C ends it
+    with what was done so far, and exit code 130.
 
-    Example: data/alfworld/train.json becomes alfworld/train.json.
+    Example: data/alfworld/train.json becomes alfworld/train.json. The folder of the environment ALE/Pong-v5 is called
+    ALE=2FPong-v5, here and in the bucket.
     """
     folder = scan_datasets(directory, environments=environment or ())
-    outcomes = _upload_all(folder, dry_run=dry_run, quiet=as_json) if folder.files else []
+    outcomes: list[DatasetOutcome] = []
+    interrupted = False
+    try:
+        if folder.files:
+            _upload_all(folder, outcomes, dry_run=dry_run, quiet=as_json)
+    except KeyboardInterrupt:
+        interrupted = True
+        outcomes += [not_done(file, "interrupted") for file in folder.files[len(outcomes) :]]
     if as_json:
         print_json(_report(folder, outcomes))
     else:
         _print_summary(folder, outcomes)
+    if interrupted:
+        messages.print("interrupted; run it again to go on, what is there unchanged is left alone")
+        raise typer.Exit(_EXIT_INTERRUPTED)
     if any(outcome.status == "failed" for outcome in outcomes):
         raise typer.Exit(1)
 
 
 def main() -> None:
     """Run as a program of its own; a failure is one message and exit code 1."""
-    app = typer.Typer(
+    program = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command()(upload)
+    program.command()(upload)
     try:
-        app()
+        program()
     except OpenManusError as error:
         if "--json" in sys.argv[1:]:
             print_json(error.as_dict())
@@ -104,9 +133,9 @@ class _Bar:
         self._progress.update(self._task, completed=self._done_bytes)
 
 
-def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[DatasetOutcome]:
+def _upload_all(folder: DatasetFolder, outcomes: list[DatasetOutcome], *, dry_run: bool, quiet: bool) -> None:
+    """Add what happened to each file as it happens, so that what was done is known if this is interrupted."""
     storage = get_gateway().storage
-    outcomes: list[DatasetOutcome] = []
     with _bar(sum(file.size_bytes for file in folder.files)) as bar:
         done = upload_datasets(storage, folder.files, dry_run=dry_run, on_progress=bar.moved)
         for file in folder.files:
@@ -116,7 +145,6 @@ def _upload_all(folder: DatasetFolder, *, dry_run: bool, quiet: bool) -> list[Da
             bar.finished(file)
             if not quiet and not messages.is_terminal:
                 messages.print(f"[{len(outcomes)}/{len(folder.files)}] {outcome.file}: {outcome.status}", markup=False)
-    return outcomes
 
 
 @contextmanager

@@ -20,12 +20,12 @@ from openmanus_rl.errors import (
 from openmanus_rl.gateway import Storage
 from openmanus_rl.gateway.transfer import Progress
 from openmanus_rl.managers.storage.buckets import DATASETS
-from openmanus_rl.managers.storage.names import dataset_path, extension_of
+from openmanus_rl.managers.storage.names import dataset_path, environment_of_path, extension_of
 from openmanus_rl.managers.storage.uploads import prepare, send, stored_unchanged
 
-__all__ = ["DatasetFile", "DatasetFolder", "DatasetOutcome", "Skipped", "scan_datasets", "upload_datasets"]
+__all__ = ["DatasetFile", "DatasetFolder", "DatasetOutcome", "Skipped", "not_done", "scan_datasets", "upload_datasets"]
 
-Status = Literal["uploaded", "unchanged", "would upload", "failed"]
+Status = Literal["uploaded", "unchanged", "would upload", "failed", "not done"]
 
 # What ails one file says nothing about the next, but these would befall each of them, after each one's retries.
 _ALL_WOULD_FAIL = (AuthError, ConnectionFailed, SchemaMismatch, SettingsError, StackError)
@@ -59,7 +59,7 @@ class DatasetFolder:
 
 @dataclass(frozen=True)
 class DatasetOutcome:
-    """What happened to a file; `reason` says why it failed."""
+    """What happened to a file; `reason` says why it failed or was not done."""
 
     environment: str
     file: Path
@@ -82,20 +82,21 @@ def scan_datasets(directory: Path, *, environments: Sequence[str] = ()) -> Datas
             path=str(directory),
             hint="give the folder that holds one folder per environment, such as data/alfworld/train.json",
         )
-    folders, skipped = _split(_listed(directory), wanted=Path.is_dir, other="a file outside an environment's folder")
-    unknown = sorted(set(environments) - {folder.name for folder in folders})
+    found, skipped = _split(_listed(directory), wanted=Path.is_dir, other="a file outside an environment's folder")
+    # A folder can't hold a slash in its name either: it is called as in the bucket, ALE=2FPong-v5.
+    folders = {environment_of_path(folder.name): folder for folder in found}
+    unknown = sorted(set(environments) - folders.keys())
     if unknown:
-        found = ", ".join(folder.name for folder in folders) or "none"
         raise InvalidInput(
             f"{directory}: no folder for environment {', '.join(unknown)}",
             field="environment",
-            hint=f"the folders there: {found}",
+            hint=f"the folders there: {', '.join(folder.name for folder in found) or 'none'}",
         )
     files: list[DatasetFile] = []
-    for folder in folders:
-        if not environments or folder.name in environments:
+    for environment, folder in folders.items():
+        if not environments or environment in environments:
             found_files, left_out = _split(_listed(folder), wanted=_is_no_folder, other="a folder within one")
-            files += [DatasetFile(folder.name, file, _size_bytes(file)) for file in found_files]
+            files += [DatasetFile(environment, file, _size_bytes(file)) for file in found_files]
             skipped += left_out
     return DatasetFolder(directory, tuple(files), tuple(skipped))
 
@@ -119,6 +120,11 @@ def upload_datasets(
             yield _failed(file, given_up)
         except OpenManusError as error:
             yield _failed(file, str(error))
+
+
+def not_done(file: DatasetFile, reason: str) -> DatasetOutcome:
+    """Return the outcome of a file that was not dealt with to its end, and not for a fault of its own."""
+    return DatasetOutcome(file.environment, file.file, None, file.size_bytes, "not done", reason)
 
 
 def _upload(storage: Storage, file: DatasetFile, *, dry_run: bool, on_progress: Progress | None) -> DatasetOutcome:

@@ -84,7 +84,10 @@ class StorageManager(GatewayUser):
         metadata: Metadata | None = None,
         on_progress: Progress | None = None,
     ) -> str:
-        """Upload a dataset as `{environment}/{dataset_name}{ext}`."""
+        """Upload a dataset as `{environment}/{dataset_name}{ext}`.
+
+        A slash in the environment's name is written `=2F`: `ALE/Pong-v5` goes to `ALE=2FPong-v5/train.json`.
+        """
         path = names.dataset_path(environment, dataset_name, file_name(dataset_file))
         return cls.upload_file(
             DATASETS, path, dataset_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress
@@ -116,7 +119,10 @@ class StorageManager(GatewayUser):
         metadata: Metadata | None = None,
         on_progress: Progress | None = None,
     ) -> str:
-        """Upload an evaluation's results as `{checkpoint_id}/{environment}_results{ext}`."""
+        """Upload an evaluation's results as `{checkpoint_id}/{environment}_results{ext}`.
+
+        A slash in the environment's name is written `=2F`: `ALE/Pong-v5` gives `ALE=2FPong-v5_results.json`.
+        """
         path = names.evaluation_result_path(checkpoint_id, environment, file_name(result_file))
         return cls.upload_file(
             EVALUATION_RESULTS, path, result_file, overwrite=overwrite, metadata=metadata, on_progress=on_progress

@@ -16,6 +16,8 @@ __all__ = [
     "check_path",
     "checkpoint_path",
     "dataset_path",
+    "environment_in_path",
+    "environment_of_path",
     "evaluation_result_path",
     "extension_of",
     "log_path",
@@ -29,11 +31,15 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _EXTENSION = re.compile(r"\.(?=[^.]*[A-Za-z])[A-Za-z0-9_-]{1,16}")
 _COMPRESSIONS = frozenset({".bz2", ".gz", ".lz4", ".xz", ".zst"})
 _MAX_NAME_CHARACTERS = 255
+# A slash is written =2F, since Storage takes no %. Where a name itself holds =2F, its = is written =3D, and so on:
+# each writing adds one 3D and each reading takes one away.
+_SLASH_OR_ITS_CODE = re.compile(r"/|=((?:3D)*2F)")
+_CODE_OF_SLASH = re.compile(r"=(3D)?((?:3D)*2F)")
 
 
 def dataset_path(environment: str, dataset_name: str, file_name: str) -> str:
-    """Return `{environment}/{dataset_name}{ext}`."""
-    folder, name = _name(environment, "environment"), _name(dataset_name, "dataset_name")
+    """Return `{environment}/{dataset_name}{ext}`, the environment as `environment_in_path` writes it."""
+    folder, name = environment_in_path(environment), _name(dataset_name, "dataset_name")
     return check_path(f"{folder}/{name}{extension_of(file_name)}")
 
 
@@ -50,8 +56,8 @@ def log_path(training_run_id: Name, log_type: str, file_name: str) -> str:
 
 
 def evaluation_result_path(checkpoint_id: Name, environment: str, file_name: str) -> str:
-    """Return `{checkpoint_id}/{environment}_results{ext}`."""
-    folder, name = _name(checkpoint_id, "checkpoint_id"), _name(environment, "environment")
+    """Return `{checkpoint_id}/{environment}_results{ext}`, the environment as `environment_in_path` writes it."""
+    folder, name = _name(checkpoint_id, "checkpoint_id"), environment_in_path(environment)
     return check_path(f"{folder}/{name}_results{extension_of(file_name)}")
 
 
@@ -61,6 +67,23 @@ def media_path(training_run_id: Name, media_name: str, file_name: str, *, rollou
     if rollout_id is not None:
         folder = f"{folder}/{_name(rollout_id, 'rollout_id')}"
     return check_path(f"{folder}/{_name(media_name, 'media_name')}{extension_of(file_name)}")
+
+
+def environment_in_path(environment: str) -> str:
+    """Return an environment's name as one name of a path: `ALE/Pong-v5` is written `ALE=2FPong-v5`.
+
+    Any other name stays as it is, and no two become the same: `environment_of_path` gives back what was put in.
+    """
+    if isinstance(environment, str):
+        for part in environment.split("/"):
+            _check_name(part, "environment", whole=environment)
+        environment = _SLASH_OR_ITS_CODE.sub(lambda found: f"=3D{found[1]}" if found[1] else "=2F", environment)
+    return _name(environment, "environment")
+
+
+def environment_of_path(name: str) -> str:
+    """Return the environment whose name in a path this is."""
+    return _CODE_OF_SLASH.sub(lambda found: f"={found[2]}" if found[1] else "/", name)
 
 
 def check_path(path: str) -> str:

@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from openmanus_rl.errors import BadResponse, ConflictError, ConnectionFailed, LocalFileError
+from openmanus_rl.errors import ChecksumMismatch, ConflictError, ConnectionFailed, LocalFileError
 from openmanus_rl.gateway import Gateway, RetryPolicy
 from openmanus_rl.gateway.embedded import find_stack
 from openmanus_rl.managers.storage import StorageManager
@@ -167,12 +167,12 @@ def test_a_torn_download_is_fetched_again(manager: Manager, transport: Any, run_
     assert [name.name for name in tmp_path.iterdir()] == ["a.log"]
 
 
-def test_content_that_is_not_what_was_uploaded_is_refused_and_what_was_there_stays(
-    impatient: Manager, stack: Any, run_id: str, tmp_path: Path
+def test_content_that_is_not_what_was_uploaded_is_refused_for_good_and_what_was_there_stays(
+    manager: Manager, transport: Any, stack: Any, run_id: str, tmp_path: Path
 ) -> None:
     if not (stack.home / "storage").is_dir():
         pytest.skip("only the files of a stack of our own may be spoilt")
-    path = impatient.upload_bytes("logs", f"{run_id}/a.log", run_id.encode())
+    path = manager.upload_bytes("logs", f"{run_id}/a.log", run_id.encode())
     stored = next(
         found
         for found in (stack.home / "storage").rglob("*")
@@ -181,9 +181,10 @@ def test_content_that_is_not_what_was_uploaded_is_refused_and_what_was_there_sta
     stored.write_bytes(run_id.upper().encode().replace(b"-", b"_"))
     target = tmp_path / "a.log"
     target.write_bytes(b"what was there")
-    with pytest.raises(BadResponse, match="SHA-256"):
-        impatient.download_file("logs", path, target)
-    with pytest.raises(BadResponse, match="SHA-256"):
-        impatient.download_bytes("logs", path)
+    with pytest.raises(ChecksumMismatch, match=rf"download logs/{path}: SHA-256 .*upload the file again, or delete it"):
+        manager.download_file("logs", path, target)
+    with pytest.raises(ChecksumMismatch):
+        manager.download_bytes("logs", path)
+    assert transport.requests.count(f"GET /storage/v1/object/logs/{path}") == 4
     assert target.read_bytes() == b"what was there"
     assert [name.name for name in tmp_path.iterdir()] == ["a.log"]

@@ -45,6 +45,17 @@ def test_every_kind_of_file_goes_to_its_place_and_comes_back(
         assert target.read_bytes() == content
 
 
+def test_the_results_of_an_environment_with_a_slash_in_its_name_go_to_one_file(
+    manager: Manager, file: MakeFile, run_id: str
+) -> None:
+    path = manager.upload_evaluation_result(run_id, "ALE/Pong-v5", file("r.json", b"{}"))
+    assert path == f"{run_id}/ALE=2FPong-v5_results.json"
+    assert [entry["path"] for entry in manager.list_files("evaluation-results", run_id)] == [path]
+    assert manager.download_bytes("evaluation-results", path) == b"{}"
+    with httpx.Client(trust_env=False) as anyone:
+        assert anyone.get(manager.create_signed_url("evaluation-results", path)).content == b"{}"
+
+
 def test_the_checksum_and_ones_own_metadata_are_kept(manager: Manager, file: MakeFile, run_id: str) -> None:
     path = manager.upload_checkpoint(run_id, 1, file("a.pt", b"weights"), metadata={"epoch": 3, "note": "größer"})
     found = manager.get_file("model-checkpoints", path)
@@ -150,9 +161,11 @@ def test_names_that_leave_their_folder_are_refused_before_any_request(
     manager: Manager, transport: Any, file: MakeFile, run_id: str
 ) -> None:
     source = file("a.json")
-    for name in ("..", "../other", "/etc/passwd", "a/b", "a\\b", "", " a", "a\0", "%2e%2e"):
+    for name in ("..", "../other", "/etc/passwd", "a/../b", "a//b", "a\\b", "", " a", "a\0", "%2e%2e"):
         with pytest.raises(InvalidInput):
             manager.upload_dataset(name, "train", source)
+        with pytest.raises(InvalidInput):
+            manager.upload_evaluation_result(run_id, name, source)
         with pytest.raises(InvalidInput):
             manager.upload_log(run_id, name, source)
     assert transport.requests == []

@@ -1,4 +1,4 @@
-"""`scripts/upload_datasets.py` as the deploy workflow and a researcher run it."""
+"""`openmanus-rl datasets upload`, and `scripts/upload_datasets.py` as the deploy workflow and a researcher run it."""
 
 from __future__ import annotations
 
@@ -145,6 +145,23 @@ def test_an_empty_folder_is_no_error_and_a_missing_one_is(upload: Run, tmp_path:
     default = upload()
     assert default.returncode == 1
     assert "data: no such folder" in default.stderr
+
+
+def test_the_command_does_what_the_script_does(
+    stack: Any, upload: Run, data: Path, run_id: str, manager: type[StorageManager], tmp_path: Path
+) -> None:
+    (data / f"ALE=2FPong-{run_id}").mkdir()
+    (data / f"ALE=2FPong-{run_id}" / "train.json").write_text("frames")
+    command = [sys.executable, "-m", "openmanus_rl", "datasets", "upload", str(data), "--json"]
+    done = subprocess.run(command, env=stack.env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(_statuses(done).values()) == {"uploaded"}
+    assert {file["environment"] for file in json.loads(done.stdout)["files"]} >= {f"ALE/Pong-{run_id}"}
+    again = upload(data, "--json")
+    assert set(_statuses(again).values()) == {"unchanged"}
+    assert manager.upload_dataset(f"ALE/Pong-{run_id}", "train", data / f"ALE=2FPong-{run_id}" / "train.json") == (
+        f"ALE=2FPong-{run_id}/train.json"
+    )
 
 
 def test_a_wrong_key_fails_every_file_at_once_with_the_way_out(upload: Run, data: Path) -> None:

@@ -241,6 +241,20 @@ def test_the_end_of_a_file_that_changed_is_withheld(
     assert not caught.value.transient
 
 
+def test_a_change_behind_what_was_already_sent_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(bytes(3 * MIB))
+    # Some time ago: clocks of file systems are coarse.
+    os.utime(file, ns=(1, 1))
+    pieces = fingerprint(file).chunks()
+    next(pieces)
+    with file.open("r+b") as opened:
+        opened.write(b"changed")
+
+    with pytest.raises(LocalFileError, match="changed while it was being uploaded"):
+        list(pieces)
+
+
 @pytest.mark.parametrize("size_bytes", [0, 1, MIB, 3 * MIB + 17])
 def test_the_pieces_of_a_file_are_the_file(size_bytes: int, tmp_path: Path) -> None:
     file = tmp_path / "a.bin"

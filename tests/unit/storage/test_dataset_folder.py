@@ -46,6 +46,15 @@ def test_only_the_environments_asked_for_are_found(folder: Path) -> None:
     assert {file.environment for file in scan_datasets(folder, environments=["webshop"]).files} == {"webshop"}
 
 
+def test_a_folder_stands_for_an_environment_with_a_slash_in_its_name(folder: Path) -> None:
+    (folder / "ALE=2FPong-v5").mkdir()
+    (folder / "ALE=2FPong-v5" / "train.json").touch()
+    found = scan_datasets(folder, environments=["ALE/Pong-v5"])
+    assert [file.environment for file in found.files] == ["ALE/Pong-v5"]
+    outcomes = upload_datasets(FailingStorage(), found.files)  # type: ignore[arg-type]
+    assert [outcome.path for outcome in outcomes] == ["ALE=2FPong-v5/train.json"]
+
+
 def test_an_environment_that_is_not_there_is_named_with_those_that_are(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="no folder for environment chess; the folders there: alfworld, webshop"):
         scan_datasets(folder, environments=["alfworld", "chess"])

@@ -21,6 +21,9 @@ RUN = "0192f0a0-7c1e-7aaa-8bbb-0123456789ab"
         (names.checkpoint_path(RUN, 0, "weights"), f"{RUN}/checkpoint_0"),
         (names.log_path(RUN, "training", "today.log"), f"{RUN}/training.log"),
         (names.evaluation_result_path(RUN, "alfworld", "r.parquet"), f"{RUN}/alfworld_results.parquet"),
+        (names.dataset_path("ALE/Pong-v5", "train", "a.json"), "ALE=2FPong-v5/train.json"),
+        (names.evaluation_result_path(RUN, "ALE/Pong-v5", "r.json"), f"{RUN}/ALE=2FPong-v5_results.json"),
+        (names.evaluation_result_path(RUN, "a=1;b:2", "r.json"), f"{RUN}/a=1;b:2_results.json"),
         (names.media_path(RUN, "step_1", "x.png"), f"{RUN}/step_1.png"),
         (names.media_path(RUN, "video", "x.mp4", rollout_id="r1"), f"{RUN}/r1/video.mp4"),
     ],
@@ -59,6 +62,29 @@ def test_the_extension_is_kept(file_name: str, extension: str) -> None:
     assert names.extension_of(file_name) == extension
 
 
+ENVIRONMENTS = [
+    "alfworld", "CartPole-v1", "ALE/Pong-v5", "a/b/c", "a=b", "=", "a=/b", "a=3D", "a=2F", "a=2Fb/c", "a=3D2F",
+    "a=3D/2F", "a==2F", "a=3D3D2F", "a=3Db", "a=2f",
+]  # fmt: skip
+
+
+def test_an_environments_name_comes_back_from_its_path() -> None:
+    written = [names.environment_in_path(name) for name in ENVIRONMENTS]
+    assert not any("/" in name for name in written)
+    assert len(set(written)) == len(ENVIRONMENTS)
+    assert [names.environment_of_path(name) for name in written] == ENVIRONMENTS
+
+
+@pytest.mark.parametrize("folder", ["alfworld", "a=b", "a=3D", "a=3Db", "a=2Fb", "a=3D2Fb", "a==2Fb", "a=2f"])
+def test_a_folders_name_stays_its_own_by_way_of_the_environment(folder: str) -> None:
+    assert names.environment_in_path(names.environment_of_path(folder)) == folder
+
+
+def test_an_environment_whose_name_gets_too_long_in_a_path_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="longer than 255 characters"):
+        names.environment_in_path("a/" * 120 + "b")
+
+
 BAD_NAMES = {
     "empty": "",
     "parent": "..",
@@ -66,7 +92,8 @@ BAD_NAMES = {
     "parent in front": "../other",
     "parent within": "a/../../b",
     "absolute": "/etc/passwd",
-    "folder": "a/b",
+    "ends with a slash": "a/",
+    "empty within": "a//b",
     "backslash": "a\\b",
     "null": "a\0b",
     "newline": "a\nb",
@@ -107,6 +134,20 @@ def test_a_name_that_is_not_one_safe_name_is_refused(make: Any, name: Any) -> No
         make(name)
     assert caught.value.field
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name: names.dataset_path("alfworld", name, "a.json"),
+        lambda name: names.log_path(name, "training", "a.log"),
+        lambda name: names.evaluation_result_path(name, "alfworld", "a.json"),
+        lambda name: names.media_path(RUN, name, "a.png"),
+    ],
+)
+def test_only_an_environments_name_may_hold_a_slash(make: Any) -> None:
+    with pytest.raises(InvalidInput, match="'a/b' holds a /"):
+        make("a/b")
 
 
 def test_a_refused_name_is_named_with_its_field() -> None:

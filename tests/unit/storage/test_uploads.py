@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openmanus_rl.errors import InvalidInput, LocalFileError, TooLargeError
+from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.storage import BUCKETS, StorageManager, uploads
 from openmanus_rl.managers.storage.uploads import prepare
 
@@ -175,3 +176,11 @@ def test_a_file_that_is_no_path_is_refused(file: Any) -> None:
 def test_no_call_takes_a_path_out_of_the_bucket(call: Callable[[], Any]) -> None:
     with pytest.raises(InvalidInput, match=r"path '\.\./a'"):
         call()
+
+
+def test_files_and_rows_go_through_the_same_gateway() -> None:
+    gateway: Any = NoGateway()
+    siblings = RolloutManager.using(gateway)._sibling(StorageManager)
+    assert issubclass(siblings, StorageManager)
+    assert siblings._gateway() is gateway
+    assert RolloutManager._sibling(StorageManager) is StorageManager
