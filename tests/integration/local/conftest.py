@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from openmanus_rl.local.health import check_health
+
 PROGRAM = [sys.executable, "-m", "openmanus_rl"]
 
 
@@ -73,7 +75,8 @@ class HomeUnderTest:
             time.sleep(0.1)
 
     def wait_until_healthy(self) -> None:
-        self.wait_until(lambda: bool(self.status().get("healthy")), what="health")
+        url = json.loads((self.root / "stack.json").read_text())["url"]
+        self.wait_until(lambda: check_health(url).ok, what="health")
 
     def supervisor_log(self) -> str:
         path = self.root / "logs" / "supervisor.log"
@@ -121,7 +124,8 @@ def new_home(template: Path, homes: Path) -> Iterator[Callable[..., HomeUnderTes
 
     yield make
     for home in made:
-        home.run("down")
+        if home.processes():
+            home.run("down")
         left = home.processes()
         for process in left:
             process.kill()

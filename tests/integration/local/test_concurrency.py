@@ -50,6 +50,13 @@ def test_a_second_up_uses_the_running_stack_and_refuses_another_port(home: Any) 
     assert again.returncode == 0, again.stderr
     assert first["SUPABASE_URL"] in again.stdout
     assert "already" in again.stdout
+    hosted = {
+        "SUPABASE_URL": "https://abcdefghijklmnopqrst.supabase.co",
+        "SUPABASE_ANON_KEY": "sb_publishable_abcdefghijklmnop",
+    }
+    noted = home.run("up", "--detach", **hosted)
+    assert noted.returncode == 0, noted.stderr
+    assert f"SUPABASE_URL names {hosted['SUPABASE_URL']}" in noted.stderr, "programs will not use this stack"
     other = home.run("up", "--detach", "--port", str(first["port"] + 1))
     assert other.returncode == 1
     assert first["SUPABASE_URL"] in other.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 
@@ -68,39 +68,6 @@ def test_an_impossible_port_is_refused(home: Any) -> None:
     assert "port 70000 does not exist" in refused(home, "--port", "70000")
 
 
-def test_another_port_is_chosen_and_told_when_the_usual_one_is_taken(home: Any) -> None:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", DEFAULT_PORT))
-            listener.listen()
-        except OSError:
-            pass  # Something else has it: just as well.
-        done = home.run("up", "--detach", "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["port"] != DEFAULT_PORT
-    assert [note for note in report["notes"] if f"port {DEFAULT_PORT} is taken" in note and str(report["port"]) in note]
-
-
-def test_a_stale_stack_file_is_no_running_stack(home: Any) -> None:
-    report = home.up()
-    content = (home.root / "stack.json").read_text()
-    home.run("down")
-    # Left behind by a crash, and its process number belongs to someone else by now.
-    (home.root / "stack.json").write_text(content.replace(str(report["pid"]), str(os.getpid())))
-    (home.root / "stack.lock").write_text(f"{os.getpid()}\n")
-    assert home.run("status").returncode == 3
-    assert "Nothing runs" in home.run("down").stdout
-    (home.root / "stack.json").write_text(content)
-    assert home.up()["started"]
-
-
-def test_a_stale_postgres_pid_file_does_not_stop_a_start(home: Any) -> None:
-    (home.root / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n{home.root}/postgres\n0\n1\n\n127.0.0.1\n")
-    assert home.up()["healthy"]
-    assert psutil.pid_exists(os.getpid())
-
-
 def test_a_half_made_database_is_made_anew(fresh_home: Any) -> None:
     process = fresh_home.spawn("up", "--port", "0")
     fresh_home.wait_until(lambda: bool(list(fresh_home.root.glob(".postgres-*/data/base"))), what="initdb")
@@ -120,54 +87,11 @@ def test_data_of_another_postgres_is_refused_untouched(home: Any, written: str, 
     assert sorted(path.name for path in (home.root / "postgres").iterdir()) == before
 
 
-def test_an_older_schema_is_brought_up_to_date_at_start(home: Any) -> None:
-    url = home.up()["DATABASE_URL"]
-    with psycopg.connect(url, autocommit=True) as connection:
-        last = connection.execute("select max(version) from supabase_migrations.schema_migrations").fetchone()
-        connection.execute("drop schema supabase_migrations, public, internal cascade")
-        connection.execute("create schema public")
-        connection.execute("drop policy if exists x on storage.objects")
-        for name in [
-            row[0] for row in connection.execute("select policyname from pg_policies where schemaname = 'storage'")
-        ]:
-            connection.execute(f'drop policy "{name}" on storage.objects')
-        connection.execute("delete from storage.buckets")
-    home.run("down")
-    with psycopg.connect(home.up()["DATABASE_URL"]) as connection:
-        assert connection.execute("select max(version) from supabase_migrations.schema_migrations").fetchone() == last
-        assert connection.execute("select count(*) from public.training_runs").fetchone() == (0,)
-
-
-def test_a_newer_schema_is_refused(home: Any) -> None:
-    with psycopg.connect(home.up()["DATABASE_URL"]) as connection:
-        connection.execute(
-            "insert into supabase_migrations.schema_migrations (version, name) values ('99990101000000', 'future')"
-        )
-    home.run("down")
-    message = refused(home)
-    assert "99990101000000" in message
-    assert "pip install --upgrade openmanus-rl" in message
-
-
 def test_damaged_keys_are_reported_with_the_way_out(home: Any) -> None:
     (home.root / "keys.json").write_text('{"publishable_key": "sb_pub')
     message = refused(home)
     assert "keys.json is damaged" in message
     assert "delete it" in message
-
-
-def test_lost_keys_are_made_anew_and_the_data_stays(home: Any) -> None:
-    before = home.up()
-    with psycopg.connect(before["DATABASE_URL"]) as connection:
-        connection.execute("create table public.kept as select 7 as id")
-    home.run("down")
-    (home.root / "keys.json").unlink()
-    after = home.up()
-    assert after["SUPABASE_SERVICE_ROLE_KEY"] != before["SUPABASE_SERVICE_ROLE_KEY"]
-    with psycopg.connect(after["DATABASE_URL"]) as connection:
-        assert connection.execute("select id from public.kept").fetchall() == [(7,)]
-    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(before["DATABASE_URL"])
 
 
 def test_a_read_only_folder_is_reported(fresh_home: Any, request: pytest.FixtureRequest) -> None:
@@ -222,3 +146,69 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_committed(
             connection.execute("create table public.more as select repeat('x', 1000) from generate_series(1, 1000)")
     finally:
         assert home.run("down").returncode == 0
+
+
+def test_another_port_is_chosen_and_told_when_the_usual_one_is_taken(home: Any) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # If something else listens there, that is just as well.
+            listener.bind(("127.0.0.1", DEFAULT_PORT))
+            listener.listen()
+        done = home.run("up", "--detach", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["port"] != DEFAULT_PORT
+    assert [note for note in report["notes"] if f"port {DEFAULT_PORT} is taken" in note and str(report["port"]) in note]
+
+
+def test_files_that_a_crash_left_behind_are_no_running_stack(home: Any) -> None:
+    # The process number that they name belongs to someone else by now: to this very process.
+    names = ("version", "url", "database_url", "postgres_version", "publishable_key", "secret_key", "jwt_secret")
+    stale = dict.fromkeys(names, "x") | {"pid": os.getpid(), "port": 1, "postgres_port": 1}
+    stale |= {"dashboard_url": "x", "started_at": "2024-01-01T00:00:00+00:00"}
+    (home.root / "stack.json").write_text(json.dumps(stale))
+    (home.root / "stack.lock").write_text(f"{os.getpid()}\n")
+    (home.root / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n{home.root}/postgres\n0\n1\n\n127.0.0.1\n")
+    assert home.run("status").returncode == 3
+    assert home.up()["started"]
+    assert home.status()["healthy"]
+
+
+def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(home: Any) -> None:
+    latest = "select max(version) from supabase_migrations.schema_migrations"
+    with psycopg.connect(home.up()["DATABASE_URL"], autocommit=True) as connection:
+        expected = connection.execute(latest).fetchone()
+        connection.execute("drop schema supabase_migrations, public, internal cascade")
+        connection.execute("create schema public")
+        policies = connection.execute("select policyname from pg_policies where schemaname = 'storage'").fetchall()
+        for (name,) in policies:
+            connection.execute(f'drop policy "{name}" on storage.objects')
+        connection.execute("delete from storage.buckets")
+    home.run("down")
+    with psycopg.connect(home.up()["DATABASE_URL"], autocommit=True) as connection:
+        assert connection.execute(latest).fetchone() == expected
+        assert connection.execute("select count(*) from public.training_runs").fetchone() == (0,)
+        connection.execute(
+            "insert into supabase_migrations.schema_migrations (version, name) values ('99990101000000', 'future')"
+        )
+    home.run("down")
+    message = refused(home)
+    assert "99990101000000" in message
+    assert "pip install --upgrade openmanus-rl" in message
+
+
+def test_lost_keys_are_made_anew_and_the_data_stays(home: Any) -> None:
+    before = json.loads((home.root / "keys.json").read_text())
+    (home.root / "keys.json").unlink()
+    after = home.up()
+    assert after["SUPABASE_SERVICE_ROLE_KEY"] != before["secret_key"]
+    with psycopg.connect(after["DATABASE_URL"]) as connection:
+        assert connection.execute("select count(*) > 0 from supabase_migrations.schema_migrations").fetchone() == (
+            True,
+        )
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(
+            after["DATABASE_URL"].replace(
+                after["DATABASE_URL"].split(":")[2].split("@")[0], before["database_password"]
+            )
+        )

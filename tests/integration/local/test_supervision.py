@@ -13,8 +13,8 @@ import psutil
 import psycopg
 
 
-def test_a_dead_gateway_is_restarted_on_the_same_port(home: Any) -> None:
-    before = home.up()
+def test_a_dead_gateway_is_restarted_on_the_same_port(running: Any) -> None:
+    home, before = running, running.status()
     pid = home.gateway_pid()
     os.kill(pid, signal.SIGKILL)
     home.wait_until(lambda: "the gateway is running again" in home.supervisor_log(), what="the restart")
@@ -24,8 +24,8 @@ def test_a_dead_gateway_is_restarted_on_the_same_port(home: Any) -> None:
     assert "the gateway ended (killed by SIGKILL)" in home.supervisor_log()
 
 
-def test_a_dead_postgres_is_restarted_with_all_that_was_committed(home: Any) -> None:
-    report = home.up()
+def test_a_dead_postgres_is_restarted_with_all_that_was_committed(running: Any) -> None:
+    home, report = running, running.status()
     with psycopg.connect(report["DATABASE_URL"], autocommit=True) as connection:
         connection.execute("create table public.kept (id int)")
         connection.execute("insert into public.kept select generate_series(1, 1000)")
@@ -66,8 +66,8 @@ def test_down_after_a_killed_supervisor_stops_what_it_left(home: Any) -> None:
     assert not postgres.is_running()
 
 
-def test_a_gateway_that_lost_its_port_returns_when_the_port_is_free_again(home: Any) -> None:
-    report = home.up()
+def test_a_gateway_that_lost_its_port_returns_when_the_port_is_free_again(running: Any) -> None:
+    home, report = running, running.status()
     os.kill(home.gateway_pid(), signal.SIGSTOP)
     with socket.socket() as thief:
         thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
