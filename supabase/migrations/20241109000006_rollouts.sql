@@ -82,7 +82,13 @@ create unique index rollouts_waiting on public.rollouts (created_at, id) where s
 select internal.track_status('public.rollouts');
 select internal.pin('public.rollouts', 'training_run_id', 'group_id');
 select internal.pin('public.rollout_groups', 'training_run_id', 'training_step_id', 'evaluation_id');
-create trigger touch_updated_at before update on public.rollout_groups for each row execute function internal.touch_updated_at();
+-- Column by column: those that Postgres computes are not there yet, and would look changed every time.
+create trigger touch_updated_at before update on public.rollout_groups for each row
+  when ((old.task_id, old.number, old.task_description, old.metadata, old.created_at,
+         old.rollout_count, old.completed_count, old.success_count, old.reward_count, old.reward_sum) is distinct from
+        (new.task_id, new.number, new.task_description, new.metadata, new.created_at,
+         new.rollout_count, new.completed_count, new.success_count, new.reward_count, new.reward_sum))
+  execute function internal.touch_updated_at();
 
 -- Counts ------------------------------------------------------------------------------------------------------------------------
 

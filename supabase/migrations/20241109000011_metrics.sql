@@ -52,7 +52,8 @@ create function public.metric_series(
   training_run_id uuid, names text[] default null, max_points integer default 1000,
   from_step bigint default null, to_step bigint default null)
 returns table (name text, step bigint, value double precision, recorded_at timestamptz)
-language plpgsql stable set search_path = ''
+-- Postgres guesses that a chunk is long and would rather compile the query than run it.
+language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
 -- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.

@@ -512,8 +512,9 @@ begin
 end
 $$;
 
+-- No compiling of queries, here and below: Postgres guesses that staged records are millions, and compiles for half a second to save none.
 create function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
-language plpgsql set search_path = ''
+language plpgsql set search_path = '' set jit = off
 as $$
 -- Merge what is staged; says how many records there were and which were refused.
 declare
@@ -548,7 +549,7 @@ $$;
 comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
 
 create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false) returns jsonb
-language plpgsql set search_path = ''
+language plpgsql set search_path = '' set jit = off
 as $$
 declare
   kinds text[];

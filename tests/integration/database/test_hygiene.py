@@ -69,6 +69,12 @@ def test_every_function_has_an_empty_search_path(db: Connection) -> None:
     )
 
 
+def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> None:
+    """Where Postgres compiles queries, as it does by default, each such call would take half a second longer."""
+    uncompiled = column(db, f"select proname {FUNCTIONS} and 'jit=off' = any (coalesce(proconfig, '{{}}'))")
+    assert set(uncompiled) == {"ingest", "merge_stage", "metric_series"}
+
+
 def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
     assert (
         column(db, f"select oid::regprocedure {FUNCTIONS} and has_function_privilege('public', oid, 'execute')") == []
