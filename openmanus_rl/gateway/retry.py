@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable
@@ -34,7 +35,8 @@ class RetryPolicy:
     def run(self, call: Callable[[float], T], *, retryable: bool = True) -> T:
         """Return what the call returns; raise its last error once it is not transient or the time is used up.
 
-        The call is given the seconds that are left, so that one attempt can't outlive the limit.
+        The call is given the seconds that are left, so that one attempt can't outlive the limit; without retries there
+        is no such limit.
         """
         started = self.clock()
         attempts = 0
@@ -42,7 +44,7 @@ class RetryPolicy:
         while True:
             attempts += 1
             try:
-                return call(self.limit_seconds - (self.clock() - started))
+                return call(self.limit_seconds - (self.clock() - started) if self.limit_seconds else math.inf)
             except OpenManusError as error:
                 elapsed = self.clock() - started
                 error.note_attempts(attempts, elapsed_seconds=elapsed)

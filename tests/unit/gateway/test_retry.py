@@ -108,3 +108,12 @@ def test_a_short_wait_is_not_worth_a_word(retry: RetryPolicy, caplog: pytest.Log
     retry.run(call)
 
     assert caplog.records == []
+
+
+def test_without_retries_the_one_attempt_has_its_full_time() -> None:
+    given, call = call_with([ServerError("no")])
+
+    with pytest.raises(ServerError):
+        RetryPolicy(limit_seconds=0).run(call)
+
+    assert given == [float("inf")]
