@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 
 import psutil
 
@@ -15,6 +14,7 @@ from openmanus_rl.errors import StackError
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.postgres import stop_left_over
+from openmanus_rl.local.processes import wait_for_end
 from openmanus_rl.local.progress import Progress, read_events
 from openmanus_rl.local.stack_file import StackInfo, held_lock, read_stack, supervisor_pid
 
@@ -83,8 +83,7 @@ def stop(home: Home) -> bool:
         _wait_released(home, pid, seconds=5.0)
         pid = supervisor_pid(home)
     if supervisor is not None:
-        with suppress(psutil.TimeoutExpired):  # It holds nothing any more; its last moment is only worth a wait.
-            supervisor.wait(5.0)
+        wait_for_end(supervisor, timeout_seconds=5.0)  # It holds nothing any more; this is for tidiness alone.
     return _clear_left_over(home) or stopped
 
 

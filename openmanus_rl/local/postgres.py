@@ -16,6 +16,7 @@ from openmanus_rl.local import cluster, ports
 from openmanus_rl.local.account import Account, grant_passage
 from openmanus_rl.local.cluster import Binaries
 from openmanus_rl.local.home import Home
+from openmanus_rl.local.processes import wait_for_end
 
 _logger = logging.getLogger(__name__)
 
@@ -132,16 +133,15 @@ def stop_postmaster(process: psutil.Process | None) -> None:
     ):
         try:
             process.send_signal(how)
-            process.wait(timeout_seconds)
-            return
         except psutil.NoSuchProcess:
             return
         except psutil.AccessDenied as error:
             raise StackError(f"no permission to stop Postgres, pid {process.pid}; stop it as its own user") from error
-        except psutil.TimeoutExpired:
-            _logger.warning("Postgres, pid %d, did not end within %.0f s of %s", process.pid, timeout_seconds, how.name)
+        if wait_for_end(process, timeout_seconds=timeout_seconds):
+            return
+        _logger.warning("Postgres, pid %d, did not end within %.0f s of %s", process.pid, timeout_seconds, how.name)
     process.kill()
-    process.wait()
+    wait_for_end(process, timeout_seconds=_IMMEDIATE_STOP_TIMEOUT_SECONDS)
 
 
 def stop_left_over(home: Home) -> bool:
