@@ -12,6 +12,8 @@ import httpx
 import psutil
 import psycopg
 
+from openmanus_rl.local.processes import has_ended, wait_for_end
+
 
 def test_a_dead_gateway_is_restarted_on_the_same_port(running: Any) -> None:
     home, before = running, running.status()
@@ -46,12 +48,12 @@ def test_a_killed_supervisor_takes_the_gateway_along_and_the_next_start_clears_u
     before = home.up()
     gateway, postgres = psutil.Process(home.gateway_pid()), psutil.Process(home.postgres_pid())
     os.kill(before["pid"], signal.SIGKILL)
-    gateway.wait(30)
+    assert wait_for_end(gateway, timeout_seconds=30)
     assert home.run("status").returncode == 3, "a stale stack.json is not a running stack"
 
     after = home.up()
     assert after["started"]
-    assert not postgres.is_running()
+    assert has_ended(postgres)
     assert after["DATABASE_URL"] == before["DATABASE_URL"], "the port of the database is remembered"
     assert len([process for process in home.processes() if process.name() == "deno"]) == 1
 
@@ -63,7 +65,7 @@ def test_down_after_a_killed_supervisor_stops_what_it_left(home: Any) -> None:
     done = home.run("down")
     assert done.returncode == 0
     assert "Stopped" in done.stdout
-    assert not postgres.is_running()
+    assert has_ended(postgres)
 
 
 def test_a_gateway_that_lost_its_port_returns_when_the_port_is_free_again(running: Any) -> None:
