@@ -252,7 +252,7 @@ language plpgsql security definer set search_path = ''
 as $$
 begin
   select coalesce(new.success_rate, avg((r.status = 'success')::integer)),
-         coalesce(new.mean_reward, avg(r.total_reward)),
+         coalesce(new.mean_reward, avg(r.total_reward) filter (where internal.is_finite(r.total_reward))),
          coalesce(new.mean_turns, avg(r.step_count))
   into new.success_rate, new.mean_reward, new.mean_turns
   from public.rollouts r join public.rollout_groups g on g.id = r.group_id

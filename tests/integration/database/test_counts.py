@@ -177,12 +177,18 @@ def test_an_evaluation_that_says_nothing_is_measured_by_its_rollouts(db: Connect
             "rollout_groups": [{"id": group_id, "evaluation_id": evaluation_id, "number": 0}],
             "rollouts": [
                 {"group_id": group_id, "status": status, "total_reward": reward, "step_count": 4}
-                for status, reward in (("success", 1), ("failed", 0), ("running", 9))
+                for status, reward in (
+                    ("success", 1),
+                    ("failed", 0),
+                    ("error", "NaN"),
+                    ("timeout", None),
+                    ("running", 9),
+                )
             ],
         },
     )
     stored = change_status(db, "evaluations", evaluation_id, "completed", fields={"mean_turns": 7})
-    assert (stored["success_rate"], stored["mean_reward"], stored["mean_turns"]) == (0.5, 0.5, 7)
+    assert (stored["success_rate"], stored["mean_reward"], stored["mean_turns"]) == (0.25, 0.5, 7)
 
 
 def test_deleting_tasks_leaves_rollouts_and_verdicts(db: Connection) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -73,30 +75,60 @@ def test_writers_of_one_group_lose_nothing(database: Database, db: Connection) -
 
 def test_many_processes_that_make_the_same_rows_agree(database: Database, db: Connection) -> None:
     run_id = new_run(db)
-    for step in range(12):
-        step_id, change_id = new_id(), new_id()
+    for step in range(8):
+        step_id = new_id()
 
-        def write_step(
-            connection: Connection, number: int, step: int = step, step_id: str = step_id, change_id: str = change_id
-        ) -> Any:
-            record = {
-                "id": step_id,
-                "training_run_id": run_id,
-                "step": step,
-                "status": "running",
-                "status_change_id": change_id,
-            }
-            said = {"id": step_id, "training_run_id": run_id, "step": step, "metrics": {f"rank{number}": number}}
-            return ingest(connection, {"training_steps": [record, said]})["refused"]
+        def write_step(connection: Connection, number: int, step: int = step, step_id: str = step_id) -> Any:
+            record = {"id": step_id, "training_run_id": run_id, "step": step, "metrics": {f"rank{number}": number}}
+            return ingest(connection, {"training_steps": [record]})["refused"]
 
         assert at_once(database, write_step) == [[]] * WRITERS
         assert row(db, "training_steps", step_id)["metrics"] == {f"rank{n}": n for n in range(WRITERS)}
         assert history(db, step_id) == [(None, "running", None)]
 
 
+@contextmanager
+def meanwhile(db: Connection, waiter: Connection, batch: Batch) -> Iterator[Future[Any]]:
+    """Begin a transaction; when its work is done let another session ingest, and commit once that one has to wait."""
+    with ThreadPoolExecutor(1) as pool:
+        with db.transaction():
+            answer: Future[Any] = Future()
+            yield answer
+            waiting = pool.submit(ingest, waiter, batch)
+            query = "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+            while not db.execute(query, [waiter.info.backend_pid]).fetchone():
+                assert not waiting.done(), "the other session did not have to wait"
+                time.sleep(0.01)
+        answer.set_result(waiting.result())
+
+
+def test_a_row_that_another_session_is_just_making_is_changed(
+    connect: Callable[[], Connection], db: Connection
+) -> None:
+    run_id = new_run(db)
+    step = {"id": new_id(), "training_run_id": run_id, "step": 1}
+    late = [step | {"metrics": {"b": 1}}, step | {"metrics": {"c": 1}}]
+    with meanwhile(db, connect(), {"training_steps": late}) as answer:
+        write(db, {"training_steps": [step | {"metrics": {"a": 1}}]})
+    assert answer.result()["refused"] == []
+    assert row(db, "training_steps", step["id"])["metrics"] == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_change_that_another_session_is_just_making_is_made_once(
+    connect: Callable[[], Connection], db: Connection
+) -> None:
+    rollout_id = new_rollout(db, new_run(db))
+    failed = {"id": rollout_id, "status": "error", "status_change_id": new_id()}
+    with meanwhile(db, connect(), {"rollouts": [failed]}) as answer:
+        # It is opened again at once: without its id the late delivery would be a change of its own.
+        write(db, {"rollouts": [failed, {"id": rollout_id, "status": "pending", "status_change_id": new_id()}]})
+    assert answer.result()["refused"] == []
+    assert history(db, rollout_id) == [(None, "running", None), ("running", "error", None), ("error", "pending", None)]
+
+
 def test_one_record_written_by_many_at_once_is_refused_to_none(database: Database, db: Connection) -> None:
     run_id = new_run(db)
-    for number in range(25):
+    for number in range(12):
         step = {
             "id": new_id(),
             "training_run_id": run_id,
