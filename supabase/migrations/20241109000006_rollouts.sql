@@ -245,6 +245,7 @@ select internal.protect('public.rollouts',
   'internal.owns_or_owns_run(training_run_id, owner_id) and (group_id is null or internal.owns_group(group_id, training_run_id))',
   'internal.is_public_run(training_run_id)');
 select internal.protect('public.rollout_stats', 'false', 'internal.is_public_run(training_run_id)', writable => false);
+revoke all on sequence public.rollout_stats_id_seq from anon, authenticated, service_role;
 
 -- An evaluation that completes without saying how it went is measured by its rollouts.
 create function internal.measure_evaluation() returns trigger

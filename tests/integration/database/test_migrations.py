@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import test_counts, test_ingest, test_metrics, test_status
+from . import test_counts, test_hygiene, test_ingest, test_metrics, test_status
 from .servers import MIGRATIONS, ROOT, Server, apply_migrations, make_system_schema
 from .writing import Connection, Database
 
@@ -103,3 +103,22 @@ def test_the_supabase_cli_applies_them_to_debians_postgres_too(
         history = pushed.execute("select version from supabase_migrations.schema_migrations order by 1").fetchall()
         assert [found["version"] for found in history] == [path.name.split("_")[0] for path in MIGRATIONS]
         assert pushed.execute(CATALOG).fetchall() == applied.execute(CATALOG).fetchall()
+
+
+def test_a_project_that_grants_new_tables_to_everybody_ends_with_the_same_grants(server: Server) -> None:
+    """As hosted projects did for years: whatever is granted by default is taken back."""
+    url = server.create_database("generous", template="system")
+    with Database(url).connect() as db:
+        for objects in ("tables", "functions", "sequences"):
+            db.execute(
+                f"alter default privileges in schema public grant all on {objects} to anon, authenticated, service_role"
+            )
+        apply_migrations(url)
+        test_hygiene.test_every_table_grants_what_is_meant_and_no_more(db)
+        test_hygiene.test_no_function_is_everybodys_to_execute(db)
+        test_hygiene.test_each_role_may_call_what_is_meant_for_it(db, "anon", {"metric_series", "run_metrics"})
+        sequences = db.execute("select sequencename from pg_sequences where schemaname = 'public'").fetchall()
+        assert sequences
+        for found in sequences:
+            usable = "select has_sequence_privilege('anon', %s, 'usage, select, update') as usable"
+            assert db.execute(usable, [f"public.{found['sequencename']}"]).fetchone() == {"usable": False}
