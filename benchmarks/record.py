@@ -3,7 +3,7 @@
     python benchmarks/record.py [--repeats 5] [--rollouts 64]
 
 A row is a database row: a rollout of 20 turns is 61 (itself, and a turn, a tool call and a reward each). COPY goes
-straight into the same tables, with the same indexes, foreign keys and triggers; it checks, repeats and explains nothing.
+straight into the same tables, with the same indexes, foreign keys and triggers; it checks and explains nothing.
 """
 
 from __future__ import annotations

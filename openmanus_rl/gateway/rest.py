@@ -156,18 +156,6 @@ class Rest:
             builder.request, attempt=attempt, read=partial(read_json, attempt=attempt), retryable=retryable
         )
 
-    def rpc_rows(self, name: str, params: Mapping[str, Any] | None = None, *, retryable: bool = True) -> list[Row]:
-        """Call a database function that returns rows, as often as it takes to get all of them."""
-        attempt = f"call {name}"
-        rows: list[Row] = []
-        while True:
-            builder = self._rest.rpc(name, dict(params or {}))
-            builder.limit(MAX_PAGE_ROWS).offset(len(rows))
-            part = self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
-            rows += part
-            if len(part) < MAX_PAGE_ROWS:
-                return rows
-
     @cached_property
     def _rest(self) -> SyncPostgrestClient:
         # Only its builders are used: sending is the door's work, so this client's own session stays idle.

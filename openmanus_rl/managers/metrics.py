@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import Filter, Row
+from openmanus_rl.errors import BadResponse, InvalidInput
+from openmanus_rl.gateway import Row
 from openmanus_rl.managers.base import Manager, storable
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import Id, as_id, new_id
@@ -78,20 +78,23 @@ class MetricManager(Manager):
             "from_step": from_step,
             "to_step": to_step,
         }
-        series: dict[str, list[MetricPoint]] = {}
-        for row in cls._gateway().rpc_rows("metric_series", params):
-            point = MetricPoint(int(row["step"]), _number(row["value"]), row["recorded_at"])
-            series.setdefault(row["name"], []).append(point)
-        return series
+        answer = cls._gateway().rpc("metric_series", params)
+        try:
+            return {
+                name: [
+                    MetricPoint(int(step), _number(value), when)
+                    for step, value, when in zip(found["steps"], found["values"], found["times"], strict=True)
+                ]
+                for name, found in answer.items()
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise BadResponse(f"read metrics of run {training_run_id}: the answer holds no series") from error
 
     @classmethod
     def list_names(cls, training_run_id: Id) -> list[str]:
         """Return the names of a run's metrics, in alphabetical order."""
-        run = as_id(training_run_id, field="training_run_id")
-        chunks = cls._gateway().select_all(
-            cls.table, columns="name", filters=[Filter.eq("training_run_id", run)], page_rows=1000
-        )
-        return sorted({str(chunk["name"]) for chunk in chunks})
+        names = cls._gateway().rpc("metric_names", {"training_run_id": as_id(training_run_id, field="training_run_id")})
+        return [str(name) for name in names]
 
 
 def _chunk(run: str, name: str, points: Iterable[tuple[int, float]], when: str) -> Row:

@@ -48,20 +48,34 @@ comment on view public.metrics is 'Metric points, one a row. Filters on run and 
 revoke all on public.metrics from public, anon, authenticated, service_role;
 grant select on public.metrics to anon, authenticated, service_role;
 
+create function internal.require_run(run_id uuid) returns void
+language plpgsql stable set search_path = ''
+as $$
+begin
+  if not exists (select 1 from public.training_runs r where r.id = run_id) then
+    raise exception using errcode = 'OM404', column = 'training_run_id', message = format('training run %s: unknown id', run_id);
+  end if;
+end
+$$;
+revoke execute on function internal.require_run from public;
+grant execute on function internal.require_run to anon, authenticated, service_role;
+
 create function public.metric_series(
   training_run_id uuid, names text[] default null, max_points integer default 1000,
   from_step bigint default null, to_step bigint default null)
-returns table (name text, step bigint, value double precision, recorded_at timestamptz)
+returns jsonb
 -- Postgres guesses that a chunk is long and would rather compile the query than run it.
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
 -- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
+-- One value, not rows: of rows, the API would cut off all but the first thousand.
 begin
+  perform internal.require_run(metric_series.training_run_id);
   if max_points < 2 then
     raise exception using errcode = 'OM400', message = format('max_points is %s: at least 2 are needed to keep extremes', max_points), column = 'max_points';
   end if;
-  return query
+  return (
   with points as materialized (
     select c.name, p.step, p.value, p.recorded_at
     from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
@@ -82,17 +96,43 @@ begin
   ), extremes as (
     select s.name, s.stretch, min(nullif(s.value, 'NaN')) as low, max(nullif(s.value, 'NaN')) as high
     from stretched s where s.stretch is not null group by s.name, s.stretch
+  ), kept as (
+    select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
+    union all
+    select * from (
+      select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
+      from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch
+        and (s.value = e.low or s.value = e.high or (s.value = 'NaN' and (max_points > 2 or e.low is null)))
+      order by s.name, s.stretch, s.value, s.step) thinned
   )
-  select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
-  union all
-  select * from (
-    select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
-    from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch
-      and (s.value = e.low or s.value = e.high or (s.value = 'NaN' and (max_points > 2 or e.low is null)))
-    order by s.name, s.stretch, s.value, s.step) kept
-  order by 1, 2, 4;
+  select coalesce(jsonb_object_agg(k.name, k.series), '{}')
+  from (
+    select k.name, jsonb_build_object(
+      'steps', jsonb_agg(k.step order by k.step, k.recorded_at),
+      'values', jsonb_agg(k.value order by k.step, k.recorded_at),
+      'times', jsonb_agg(k.recorded_at order by k.step, k.recorded_at)) as series
+    from kept k group by k.name) k);
 end
 $$;
-comment on function public.metric_series is 'Metric series of a run, down-sampled so that extremes survive.';
-revoke execute on function public.metric_series from public, anon, authenticated, service_role;
-grant execute on function public.metric_series to anon, authenticated, service_role;
+comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, down-sampled so that extremes survive.';
+
+create function public.metric_names(training_run_id uuid) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+-- From each name to the next by the index: a look-up a metric, however many points it has.
+begin
+  perform internal.require_run(metric_names.training_run_id);
+  return (
+    with recursive found as (
+      (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id order by c.name limit 1)
+      union all
+      select (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id and c.name > f.name
+              order by c.name limit 1)
+      from found f where f.name is not null)
+    select coalesce(jsonb_agg(f.name order by f.name), '[]') from found f where f.name is not null);
+end
+$$;
+comment on function public.metric_names is 'The names of a run''s metrics.';
+
+revoke execute on function public.metric_series, public.metric_names from public, anon, authenticated, service_role;
+grant execute on function public.metric_series, public.metric_names to anon, authenticated, service_role;

@@ -12,8 +12,8 @@ begin
   if rollout_limit is null or rollout_limit not between 0 and 1000 then
     raise exception using errcode = 'OM400', column = 'rollout_limit', message = format('rollout_limit is %s: 0 to 1000 are possible', coalesce(rollout_limit::text, 'null'));
   end if;
-  if training_run_id is not null and not exists (select 1 from public.training_runs r where r.id = training_run_id) then
-    raise exception using errcode = 'OM404', column = 'training_run_id', message = format('training run %s: unknown id', training_run_id);
+  if training_run_id is not null then
+    perform internal.require_run(training_run_id);
   end if;
 
   select jsonb_build_object(

@@ -597,10 +597,11 @@ isOneToOne: false
 "ingest":
 { Args: { "all_or_nothing"?: boolean,"batch": Json,"return_rows"?: boolean }; Returns: Json
                            },
+"metric_names":
+{ Args: { "training_run_id": string }; Returns: Json
+                           },
 "metric_series":
-{ Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"to_step"?: number,"training_run_id": string }; Returns: {
-              "name": string,"recorded_at": string,"step": number,"value": number
-            }[]
+{ Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"to_step"?: number,"training_run_id": string }; Returns: Json
                            },
 "run_metrics":
 { Args: { "environment"?: string,"rollout_limit"?: number,"training_run_id"?: string }; Returns: Json

@@ -84,9 +84,9 @@ def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
 @pytest.mark.parametrize(
     ("role", "functions"),
     [
-        ("anon", {"metric_series", "run_metrics"}),
-        ("authenticated", {"metric_series", "run_metrics", "ingest", "change_status", "heartbeat"}),
-        ("service_role", {"metric_series", "run_metrics", "ingest", "change_status", "heartbeat"}),
+        ("anon", {"metric_series", "metric_names", "run_metrics"}),
+        ("authenticated", {"metric_series", "metric_names", "run_metrics", "ingest", "change_status", "heartbeat"}),
+        ("service_role", {"metric_series", "metric_names", "run_metrics", "ingest", "change_status", "heartbeat"}),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:

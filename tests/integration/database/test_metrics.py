@@ -37,10 +37,9 @@ def log_series(
 
 def series(db: Connection, run_id: str, **options: Any) -> dict[str, list[tuple[int, float]]]:
     named = "".join(f", {name} => %({name})s" for name in options)
-    found: dict[str, list[tuple[int, float]]] = {}
-    for point in db.execute(f"select * from public.metric_series(%(run)s{named})", {"run": run_id, **options}):
-        found.setdefault(point["name"], []).append((point["step"], point["value"]))
-    return found
+    query = f"select public.metric_series(%(run)s{named}) as found"
+    found = db.execute(query, {"run": run_id, **options}).fetchone()["found"]
+    return {name: list(zip(of["steps"], map(float, of["values"]), strict=True)) for name, of in found.items()}
 
 
 def test_a_short_series_comes_back_whole_and_in_order(db: Connection) -> None:
@@ -153,3 +152,13 @@ def test_the_view_of_points_shows_each_and_reads_through_the_index(db: Connectio
 
 def walk(node: Record) -> list[Record]:
     return [node] + [found for inner in node.get("Plans", []) for found in walk(inner)]
+
+
+def test_the_names_of_a_runs_metrics_are_listed_once_each(db: Connection) -> None:
+    run_id, other = new_run(db), new_run(db)
+    for name in ("reward", "loss", "äöü"):
+        log_series(db, run_id, name, [1.0] * 10, chunk=2)
+    log_series(db, other, "elsewhere", [1.0])
+    names = db.execute("select public.metric_names(%s) as found", [run_id]).fetchone()["found"]
+    assert names == sorted(["reward", "loss", "äöü"])
+    assert db.execute("select public.metric_names(%s) as found", [new_run(db)]).fetchone()["found"] == []

@@ -336,17 +336,6 @@ def test_an_rpc_without_a_result_gives_none(gateway: Gateway, httpx_mock: HTTPXM
     assert gateway.rpc("touch") is None
 
 
-def test_an_rpc_of_many_rows_is_read_to_its_end(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
-    httpx_mock.add_response(json=[{"step": step} for step in range(1000)])
-    httpx_mock.add_response(json=[{"step": 1000}])
-
-    assert len(gateway.rpc_rows("metric_series")) == 1001
-    assert [dict(request.url.params) for request in httpx_mock.get_requests()] == [
-        {"limit": "1000", "offset": "0"},
-        {"limit": "1000", "offset": "1000"},
-    ]
-
-
 def test_a_function_is_called_with_its_query_and_key(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
     httpx_mock.add_response(json={"total_rollouts": 3})
 
