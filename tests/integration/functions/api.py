@@ -96,7 +96,8 @@ class Database:
 
     def fingerprint(self) -> list[tuple[Any, ...]]:
         """Return something that differs as soon as any row of any table was written."""
-        return self.rows(self._fingerprint)
+        # Sorted: Postgres may count large tables in parallel and answer in any order.
+        return sorted(self.rows(self._fingerprint))
 
     def counts(self) -> dict[str, int]:
         """Return how many rows each table has."""
