@@ -11,6 +11,7 @@ from rich.table import Table
 
 from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
+from openmanus_rl.cli.stack import dashboard_fact
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
 from openmanus_rl.demo.trainer import Figures
 from openmanus_rl.gateway import get_gateway
@@ -123,7 +124,7 @@ def _show(result: DemoResult, dashboard_url: str | None) -> None:
         "One of its rollouts": f"openmanus-rl rollouts show {result.example_rollout_id}",
         "The stack": "openmanus-rl status",
     }
-    print_facts(facts if dashboard_url is None else facts | {"Dashboard": dashboard_url})
+    print_facts(facts | dashboard_fact(dashboard_url))
 
 
 def _comparison(baseline: Figures, final: Figures) -> Table:

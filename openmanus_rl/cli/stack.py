@@ -12,6 +12,7 @@ from rich.markup import escape
 from openmanus_rl import __version__
 from openmanus_rl.cli.console import output, phases, print_error, print_facts, print_json
 from openmanus_rl.local import launch
+from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home, disk_bytes
 from openmanus_rl.local.ports import DEFAULT_PORT, HOST
@@ -102,6 +103,11 @@ def status(
         raise typer.Exit(NOT_RUNNING)
 
 
+def dashboard_fact(url: str | None) -> dict[str, str]:
+    """Return the line that names the dashboard, where this installation has one."""
+    return {"Dashboard": url} if url is not None and find_assets().dashboard is not None else {}
+
+
 def _home(settings: Settings) -> Home:
     return Home(settings.home.resolve())
 
@@ -113,7 +119,7 @@ def _announce(home: Home, info: StackInfo, title: str, how_to_stop: str) -> None
     print_facts(
         {
             "API": info.url,
-            "Dashboard": info.dashboard_url,
+            **dashboard_fact(info.dashboard_url),
             "Data": str(home.root),
             "Settings": "openmanus-rl status --env",
             "Stop": how_to_stop,
@@ -193,7 +199,7 @@ def _print_report(report: dict[str, Any]) -> None:
     print_facts(
         {
             "API": report["SUPABASE_URL"],
-            "Dashboard": report["dashboard_url"],
+            **dashboard_fact(report["dashboard_url"]),
             "Health": report["health"],
             "Data": f"{report['home']} ({report['disk_bytes'] / 2**20:.0f} MB)",
             "Version": f"{report['version']}, Postgres {report['postgres_version']}",

@@ -20,7 +20,7 @@ const TYPES: Record<string, string> = {
 
 /** Serve a file of the dashboard; a path without an extension is a page of the app, which routes it itself. */
 export async function serveDashboard(request: Request, directory: string | null): Promise<Response> {
-  if (!directory) return notFound();
+  if (!directory) return new URL(request.url).pathname === "/" ? welcome() : notFound();
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response(null, { status: 405, headers: { Allow: "GET, HEAD" } });
   }
@@ -68,6 +68,14 @@ async function sendFile(path: string, relative: string, headOnly: boolean): Prom
     return new Response(null, { headers });
   }
   return new Response(file.readable, { headers });
+}
+
+function welcome(): Response {
+  return new Response(
+    "OpenManus-RL is running here. This installation has no dashboard: `openmanus-rl runs list` shows what was recorded.\n" +
+      "The API is under /rest/v1, /auth/v1, /storage/v1 and /functions/v1; GET /functions/v1/openapi describes the functions.\n",
+    { headers: { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-cache" } },
+  );
 }
 
 function notFound(): Response {

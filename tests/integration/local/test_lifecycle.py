@@ -155,3 +155,9 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(fresh_home: Any) -> N
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert not fresh_home.processes()
+
+
+def test_without_a_dashboard_its_address_says_what_to_do_instead(stack: Any) -> None:
+    page = httpx.get(stack.url, timeout=30)
+    assert page.status_code == 200
+    assert "openmanus-rl runs list" in page.text
