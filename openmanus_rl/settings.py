@@ -27,9 +27,10 @@ from openmanus_rl._setting_checks import (
 )
 from openmanus_rl.errors import SettingsError
 
-__all__ = ["ENV_FILE_NAME", "KeyKind", "Settings", "find_env_file", "key_kind", "load_settings"]
+__all__ = ["ENV_FILE_NAME", "KeyKind", "Settings", "find_env_file", "key_kind", "load_settings", "pass_on_run"]
 
 ENV_FILE_NAME = ".env.supabase"
+RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
 DEFAULT_HOME = Path("~/.openmanus-rl")
 _PROJECT_MARKS = (".git", "pyproject.toml")
 _KEYS_PAGE = "find it in the Supabase dashboard under Project Settings > API Keys"
@@ -51,6 +52,10 @@ class Settings(BaseModel):
     connect_timeout_seconds: float = Field(default=5.0, gt=0)
     request_timeout_seconds: float = Field(default=30.0, gt=0)
     retry_limit_seconds: float = Field(default=30.0, ge=0)
+    run_id: str | None = None
+    """The run that this process belongs to, given by the process that began it."""
+    rank: int = Field(default=0, ge=0)
+    world_size: int = Field(default=1, ge=1)
 
     @property
     def is_embedded(self) -> bool:
@@ -124,7 +129,14 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             default=30.0,
             zero_allowed=True,
         ),
+        run_id=values.get(RUN_ID_VARIABLE),
+        **_read_place(values),
     )
+
+
+def pass_on_run(run_id: str) -> None:
+    """Let the processes that this one starts join its run."""
+    os.environ[RUN_ID_VARIABLE] = run_id
 
 
 def find_env_file(directory: Path) -> Path | None:
@@ -155,6 +167,17 @@ def _gather(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
         if value.strip():
             values[name] = value
     return {name: value.strip() for name, value in values.items() if value.strip()}
+
+
+def _read_place(values: Mapping[str, str]) -> dict[str, int]:
+    """Read which of a job's processes this is, as torchrun and its like say it."""
+    place: dict[str, int] = {}
+    for field, name, least in (("rank", "RANK", 0), ("world_size", "WORLD_SIZE", 1)):
+        value = values.get(name)
+        # Other programs set these too: what is no number is none of ours.
+        if value is not None and value.isascii() and value.isdigit() and int(value) >= least:
+            place[field] = int(value)
+    return place
 
 
 def _read_address(values: Mapping[str, str]) -> tuple[str | None, str | None]:

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollouts": ("rollouts", "app"),
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),
+    "sync": ("sync", "sync"),
     "migrate": ("migrate", "migrate"),
 }
 

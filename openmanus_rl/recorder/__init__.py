@@ -1,0 +1,7 @@
+"""The recorder: a training loop's way to the record, which never blocks and never loses."""
+
+from openmanus_rl.recorder.init import init
+from openmanus_rl.recorder.recording import Stats
+from openmanus_rl.recorder.run import Evaluation, Group, Rollout, Run, Step
+
+__all__ = ["Evaluation", "Group", "Rollout", "Run", "Stats", "Step", "init"]

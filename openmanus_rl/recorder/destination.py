@@ -1,0 +1,51 @@
+"""Where records go: the embedded stack or the Supabase that the settings name, by the fastest way it offers."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.errors import StackError, TransientError
+from openmanus_rl.gateway import Gateway, get_gateway
+from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.recorder.courier import Batch, Sink
+from openmanus_rl.settings import Settings
+
+__all__ = ["address_of", "connect", "spool_root"]
+
+
+def address_of(settings: Settings) -> str:
+    """Return what names the destination for good; the embedded stack's port may change."""
+    return f"embedded:{settings.home}" if settings.is_embedded else settings.require_url()
+
+
+def spool_root(settings: Settings) -> Path:
+    """Return the folder of the spools that go to this destination."""
+    digest = hashlib.sha256(address_of(settings).encode()).hexdigest()[:16]
+    return settings.home / "spool" / digest
+
+
+def connect(settings: Settings) -> Sink:
+    """Return the way to the destination: straight into Postgres where its address is known, else over HTTP."""
+    try:
+        gateway = get_gateway(settings)
+    except StackError as error:
+        # Somebody may start it yet.
+        raise TransientError(str(error)) from error
+    if gateway.database_url is not None:
+        return Loader(gateway.database_url, connect_timeout_seconds=settings.connect_timeout_seconds)
+    return HttpSink(gateway)
+
+
+class HttpSink:
+    """Sends batches to `ingest` over HTTP."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def load(self, batch: Batch) -> list[dict[str, Any]]:
+        """Write a batch in one transaction and return what was refused."""
+        answer = self._gateway.rpc("ingest", {"batch": batch}, retryable=False)
+        refused: list[dict[str, Any]] = answer["refused"]
+        return refused

@@ -1,0 +1,182 @@
+"""From the lines of a spool to batches of records, the same ones however often a spool is read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
+
+import orjson
+
+from openmanus_rl.recorder.spool import Position, segment_path
+
+__all__ = ["SpoolBatch", "SpoolReader"]
+
+Record = dict[str, Any]
+
+# Of turns, these are tables of their own.
+_OF_TURNS = ("tool_calls", "observations", "generations")
+_POINTS_PER_CHUNK = 256
+
+
+@dataclass
+class SpoolBatch:
+    """Records to be delivered together, and the place in the spool behind them."""
+
+    end: Position
+    lines: int = 0
+    damaged: int = 0
+    records: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    refused: list[Record] = field(default_factory=list)
+    """What no database could take, in the form in which refusals are kept."""
+
+
+class SpoolReader:
+    """Reads a spool from a position on."""
+
+    def __init__(self, folder: Path, start: Position) -> None:
+        self._folder = folder
+        self._segment = start.segment
+        self._metrics = MetricChunks(folder.name, start.segment)
+        self._offset = start.offset
+        # The chunks that are open at this place hold points that lie before it.
+        for line in self._lines(0, start.offset):
+            self._add(line, SpoolBatch(start), only_metrics=True)
+        self._metrics.take()
+
+    def read(self, max_bytes: int) -> SpoolBatch | None:
+        """Return what comes next, None at the end; the reader then stands behind it."""
+        if self._at_end_of_segment():
+            self._segment += 1
+            self._offset = 0
+            self._metrics = MetricChunks(self._folder.name, self._segment)
+        batch = SpoolBatch(Position(self._segment, self._offset))
+        for line in self._lines(self._offset, self._offset + max_bytes):
+            self._add(line, batch)
+            self._offset += len(line)
+            batch.lines += 1
+        if not batch.lines:
+            return None
+        batch.records["metric_chunks"] += self._metrics.take()
+        batch.records = {kind: records for kind, records in batch.records.items() if records}
+        batch.end = Position(self._segment, self._offset)
+        return batch
+
+    def _at_end_of_segment(self) -> bool:
+        if not segment_path(self._folder, self._segment + 1).exists():
+            return False
+        return self._offset >= segment_path(self._folder, self._segment).stat().st_size
+
+    def _lines(self, start: int, end: int) -> Iterator[bytes]:
+        try:
+            file = segment_path(self._folder, self._segment).open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(start)
+            while file.tell() < end:
+                line = file.readline()
+                # A line without its end is still being written, or was never finished.
+                if not line.endswith(b"\n"):
+                    return
+                yield line
+
+    def _add(self, line: bytes, batch: SpoolBatch, *, only_metrics: bool = False) -> None:
+        try:
+            kind, when, record = orjson.loads(line)
+        except ValueError:
+            batch.damaged += line != b"\n"
+            return
+        if kind == "metrics":
+            batch.refused += self._metrics.add(record["run"], record["step"], _time(when), record["values"])
+        elif not only_metrics:
+            _add_record(kind, record, _time(when), batch.records)
+
+
+class MetricChunks:
+    """The metric points of one segment, in chunks whose ids follow from their place: so no point is stored twice."""
+
+    def __init__(self, spool_id: str, segment: int) -> None:
+        self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
+        self._open: dict[tuple[str, str], Record] = {}
+        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
+        self._changed: dict[str, Record] = {}
+
+    def add(self, run_id: str, step: int, when: str, values: dict[str, Any]) -> list[Record]:
+        """Add a point to each metric and return a refusal for each value that is none."""
+        refused = []
+        for name, value in values.items():
+            if value is None:
+                continue
+            reason = _reason_against(name, step, value)
+            if reason is not None:
+                refused.append({"kind": "metrics", "record": {"name": name, "step": step, "value": value},
+                                "code": "OM400", "message": f"metric {name!r}: {reason}"})  # fmt: skip
+                continue
+            key = run_id, name
+            chunk = self._open.get(key)
+            if chunk is None or len(chunk["steps"]) >= _POINTS_PER_CHUNK:
+                number = self._numbers[key]
+                self._numbers[key] += 1
+                chunk_id = str(uuid5(self._namespace, f"{run_id}:{number}:{name}"))
+                chunk = {
+                    "id": chunk_id,
+                    "training_run_id": run_id,
+                    "name": name,
+                    "steps": [],
+                    "values": [],
+                    "times": [],
+                }
+                self._open[key] = chunk
+            chunk["steps"].append(step)
+            chunk["values"].append(value)
+            chunk["times"].append(when)
+            self._changed[chunk["id"]] = chunk
+        return refused
+
+    def take(self) -> list[Record]:
+        """Return the chunks that have grown since they were last taken."""
+        changed = [{**chunk} for chunk in self._changed.values()]
+        self._changed.clear()
+        return changed
+
+
+def _reason_against(name: str, step: Any, value: Any) -> str | None:
+    if not name or len(name) > 500:
+        return "a name has 1 to 500 characters"
+    if not isinstance(step, int) or not 0 <= step < 2**63:
+        return f"step {step!r} is not a whole number from 0 on"
+    if value.__class__ is float or value.__class__ is int or value in ("NaN", "Infinity", "-Infinity", True, False):
+        return None
+    return f"{value!r} is not a number"
+
+
+def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]]) -> None:
+    if kind == "agent_states":
+        record.setdefault("created_at", when)
+        _add_children(record, records)
+    elif kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints"):
+        record.setdefault("created_at", when)
+    records[kind].append(record)
+
+
+def _add_children(turn: Record, records: dict[str, list[Record]]) -> None:
+    for kind in _OF_TURNS:
+        for position, child in enumerate(turn.pop(kind, ())):
+            child.setdefault("id", str(uuid5(UUID(turn["id"]), f"{kind}:{position}")))
+            child.setdefault("position", position)
+            child["agent_state_id"] = turn["id"]
+            records[kind].append(child)
+    for position, reward in enumerate(turn.pop("rewards", ())):
+        reward.setdefault("id", str(uuid5(UUID(turn["id"]), f"rewards:{position}")))
+        reward["rollout_id"] = turn["rollout_id"]
+        reward["step_number"] = turn["step_number"]
+        records["rewards"].append(reward)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

@@ -1,0 +1,144 @@
+"""One process's way of recording: its spool, and a courier that is kept running beside it."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from openmanus_rl.recorder.courier import Spool
+from openmanus_rl.recorder.destination import address_of, spool_root
+from openmanus_rl.recorder.spool import SpoolWriter, lock_file
+from openmanus_rl.settings import Settings
+
+__all__ = ["Recording", "Stats"]
+
+_logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 1.0
+_POLL_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What became of what this process recorded."""
+
+    queued: int
+    delivered: int
+    rejected: int
+    lost: int
+    error: str | None = None
+    """Why delivery does not get on, where it does not."""
+
+
+class Recording:
+    """Appends to this process's spool; after a fork the child writes to one of its own."""
+
+    def __init__(self, settings: Settings, *, run_id: str) -> None:
+        self._settings = settings
+        self._run_id = run_id
+        self._root = spool_root(settings)
+        self._start()
+        _recordings.add(self)
+
+    def _start(self) -> None:
+        self._writer = SpoolWriter(self._root, url=address_of(self._settings), run_id=self._run_id)
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._keep_courier, name="openmanus-rl courier", daemon=True)
+        self._watcher.start()
+
+    def append(self, kind: str, record: dict[str, Any]) -> None:
+        """Write a record down; nothing waits for the network."""
+        self._writer.append(kind, record)
+
+    def spread(self, number: int) -> int:
+        """Return a number that no other process of the job gives, for the nth thing of this one."""
+        return number * self._settings.world_size + self._settings.rank
+
+    @property
+    def stats(self) -> Stats:
+        """Return the counts as they are now."""
+        progress = Spool(self._writer.folder).progress
+        done = progress.delivered + progress.refused
+        return Stats(
+            queued=max(0, self._writer.appended - self._writer.lost - done),
+            delivered=progress.delivered,
+            rejected=progress.refused,
+            lost=self._writer.lost + progress.damaged,
+            error=progress.error,
+        )
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until all that was written so far is in the database; False if the time was not enough."""
+        target = self._writer.position
+        deadline = time.monotonic() + timeout_seconds
+        spool = Spool(self._writer.folder)
+        while self._writer.waiting or spool.progress.position < target:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return spool.progress.refused == 0 and self._writer.lost == 0
+
+    def close(self) -> None:
+        """Let go of the spool; the courier delivers what is left, also after this process has ended."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self._writer.close()
+            _recordings.discard(self)
+
+    def renew_after_fork(self) -> None:
+        """Write to a spool of this process's own: the parent's belongs to the parent."""
+        self._start()
+
+    def _keep_courier(self) -> None:
+        while True:
+            try:
+                ensure_courier(self._settings)
+            except OSError as error:
+                _logger.warning("the courier could not be started, records stay in the spool: %s", error)
+            if self._closed.wait(_WATCH_SECONDS):
+                return
+
+
+def ensure_courier(settings: Settings) -> None:
+    """Start a courier for this destination unless one is running."""
+    root = spool_root(settings)
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.close(lock_file(root / "courier.lock"))
+    except BlockingIOError:
+        return
+    with (root / "courier.log").open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "openmanus_rl.recorder", str(root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
+            start_new_session=True,
+            env={**os.environ, "OPENMANUS_RL_HOME": str(settings.home)},
+        )
+
+
+_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for recording in list(_recordings):
+        recording.renew_after_fork()
+
+
+def _close_all() -> None:
+    for recording in list(_recordings):
+        recording.close()
+
+
+os.register_at_fork(after_in_child=_renew_all)
+atexit.register(_close_all)

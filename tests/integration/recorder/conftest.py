@@ -1,0 +1,48 @@
+"""A home of its own for each test's spool, on the session's database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+Query = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def recorder_env(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The settings of a training script: the session's Supabase, and a home in which nothing was recorded."""
+    env = stack.env | {"OPENMANUS_RL_HOME": str(tmp_path / "home")}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("OPENMANUS_RL_RUN_ID", raising=False)
+    yield env
+    # A courier ends once nobody writes; until then the folder is its.
+    deadline = time.monotonic() + 30
+    while any((tmp_path / "home").glob("spool/*/*/meta.json")) and time.monotonic() < deadline:
+        if all((folder / "refused.jsonl").exists() for folder in (tmp_path / "home").glob("spool/*/*/")):
+            break
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def query(stack: Any) -> Iterator[Query]:
+    """Return the rows of a query on the session's database."""
+    with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as connection:
+
+        def run(statement: str, *values: Any) -> list[dict[str, Any]]:
+            return connection.execute(statement, values).fetchall()
+
+        yield run
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
