@@ -203,6 +203,20 @@ class Manager(GatewayUser):
             raise cls._unknown(row_id, field=field)
 
     @classmethod
+    def _append(cls, row_id: Id | None, *, position: int | None, **fields: Any) -> Row:
+        """Write a row at a position among its siblings; without one the database puts it behind them."""
+        # Made once: a write that is repeated must still be the same row.
+        made_id = new_id() if row_id is None else as_id(row_id, field="id")
+        for _ in range(_NUMBERING_ATTEMPTS - 1):
+            try:
+                return cls._create(made_id, position=position, **fields)
+            except ConflictError as error:
+                # Many writers may have been given the same place at the same moment.
+                if position is not None or "position" not in (error.field or ""):
+                    raise
+        return cls._create(made_id, position=position, **fields)
+
+    @classmethod
     def _numbered(cls, column: str, parent: Filter, write: Callable[[int], Row]) -> Row:
         """Write a row under the next free number of its parent."""
         for attempt in range(1, _NUMBERING_ATTEMPTS + 1):

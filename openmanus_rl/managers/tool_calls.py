@@ -8,7 +8,7 @@ from typing import Any
 from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import ToolCall
-from openmanus_rl.records.ids import Id, as_id, new_id
+from openmanus_rl.records.ids import Id, as_id
 
 __all__ = ["ToolCallManager"]
 
@@ -36,25 +36,17 @@ class ToolCallManager(Manager):
     ) -> Row:
         """Record a call and return it; without a position it comes after the turn's other calls."""
         turn = as_id(agent_state_id, field="agent_state_id")
-        # Made once: a write that is repeated under another position must still be the same call.
-        call_id = new_id() if tool_call_id is None else as_id(tool_call_id, field="tool_call_id")
-
-        def write(free_position: int) -> Row:
-            return cls._create(
-                call_id,
-                agent_state_id=turn,
-                position=free_position,
-                tool_name=tool_name,
-                tool_input=tool_input,
-                tool_output=tool_output,
-                success=success,
-                execution_time_ms=execution_time_ms,
-                error_message=error_message,
-            )
-
-        if position is not None:
-            return write(position)
-        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+        return cls._append(
+            tool_call_id,
+            agent_state_id=turn,
+            position=position,
+            tool_name=tool_name,
+            tool_input=tool_input,
+            tool_output=tool_output,
+            success=success,
+            execution_time_ms=execution_time_ms,
+            error_message=error_message,
+        )
 
     @classmethod
     def get_tool_call(cls, tool_call: Id) -> Row:

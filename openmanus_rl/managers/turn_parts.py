@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import Generation, Observation
-from openmanus_rl.records.ids import Id, as_id, new_id
+from openmanus_rl.records.ids import Id, as_id
 
 __all__ = ["GenerationManager", "ObservationManager"]
 
@@ -31,16 +31,7 @@ class ObservationManager(Manager):
     ) -> Row:
         """Record an observation and return it; without a position it comes after the turn's others."""
         turn = as_id(agent_state_id, field="agent_state_id")
-        made_id = new_id()
-
-        def write(free_position: int) -> Row:
-            return cls._create(
-                made_id, agent_state_id=turn, position=free_position, kind=kind, text=text, media_path=media_path
-            )
-
-        if position is not None:
-            return write(position)
-        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+        return cls._append(None, agent_state_id=turn, position=position, kind=kind, text=text, media_path=media_path)
 
     @classmethod
     def get_observation(cls, observation: Id) -> Row:
@@ -89,26 +80,19 @@ class GenerationManager(Manager):
     ) -> Row:
         """Record a generation and return it; logprobs, mask and advantages are as long as the completion."""
         turn = as_id(agent_state_id, field="agent_state_id")
-        made_id = new_id()
-
-        def write(free_position: int) -> Row:
-            return cls._create(
-                made_id,
-                agent_state_id=turn,
-                position=free_position,
-                prompt_ids=prompt_ids,
-                completion_ids=completion_ids,
-                logprobs=logprobs,
-                mask=mask,
-                advantages=advantages,
-                model=model,
-                policy_version=policy_version,
-                finish_reason=finish_reason,
-            )
-
-        if position is not None:
-            return write(position)
-        return cls._numbered("position", Filter.eq("agent_state_id", turn), write)
+        return cls._append(
+            None,
+            agent_state_id=turn,
+            position=position,
+            prompt_ids=prompt_ids,
+            completion_ids=completion_ids,
+            logprobs=logprobs,
+            mask=mask,
+            advantages=advantages,
+            model=model,
+            policy_version=policy_version,
+            finish_reason=finish_reason,
+        )
 
     @classmethod
     def get_generation(cls, generation: Id) -> Row:

@@ -351,7 +351,7 @@ begin
             where s.ordinal between low and high and %7$s is not null limit 1));
         end if;
       end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit,
-      (select string_agg(format('s.%I', key), ', ') from jsonb_object_keys(derived) key));
+      coalesce((select string_agg(format('s.%I', key), ', ') from jsonb_object_keys(derived) key where key = any (fixed)), 'null'));
   else
     execute format($sql$
       create or replace function internal.%1$I(low integer, high integer) returns void
@@ -436,9 +436,15 @@ select internal.define_merge('rollouts',
     "environment": "coalesce(s.environment, e.environment, p.environment)",
     "source": "coalesce(s.source, case e.kind when ''eval'' then ''evaluation'' else e.kind end, ''training'')"}');
 select internal.define_merge('agent_states', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
-select internal.define_merge('observations', 'left join public.agent_states p on p.id = s.agent_state_id', '{"training_run_id": "p.training_run_id"}');
-select internal.define_merge('generations', 'left join public.agent_states p on p.id = s.agent_state_id', '{"training_run_id": "p.training_run_id"}');
-select internal.define_merge('tool_calls', 'left join public.agent_states p on p.id = s.agent_state_id', '{"training_run_id": "p.training_run_id"}');
+select internal.define_merge('observations', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.observations t where t.agent_state_id = s.agent_state_id))"}');
+select internal.define_merge('generations', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.generations t where t.agent_state_id = s.agent_state_id))"}');
+select internal.define_merge('tool_calls', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.tool_calls t where t.agent_state_id = s.agent_state_id))"}');
 select internal.define_merge('rewards', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
 -- Named after its validator, a verdict can still be told from the others when the validator is gone.
 select internal.define_merge('validations',
