@@ -48,6 +48,7 @@ def test_the_python_snippets_run_one_after_the_other(stack, project: Path) -> No
     script = project / "readme.py"
     script.write_text("\n".join(of_language("python")))
     printed = run([sys.executable, str(script)], stack=stack, cwd=project)
+    assert "Stats(queued=0" in printed
     assert "Find the red ball 10.5" in printed
     assert "status must be one of pending, running, success" in printed
 
