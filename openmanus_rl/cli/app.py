@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),
     "sync": ("sync", "sync"),
+    "export": ("export", "export"),
     "migrate": ("migrate", "migrate"),
 }
 

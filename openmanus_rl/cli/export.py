@@ -1,0 +1,84 @@
+"""`openmanus-rl export`: what was recorded, as files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from openmanus_rl.cli.console import messages, output, print_json
+from openmanus_rl.cli.options import EnvironmentOption, JsonOption, check_choice
+from openmanus_rl.cli.references import find_run
+from openmanus_rl.export import KINDS, Selection, export_to_file, export_to_stream
+from openmanus_rl.export.reading import Progress as OnProgress
+
+# What the bar counts: turns and chats are read rollout by rollout, metrics run by run.
+_COUNTED = {"runs": "runs", "metrics": "runs"}
+
+
+def export(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="A .parquet or .jsonl file, or - for JSONL to stdout.")],
+    run: Annotated[
+        list[str] | None, typer.Option("--run", help="Of this run: an id, its start, or a run_name; may be repeated.")
+    ] = None,
+    status: Annotated[str | None, typer.Option("--status", help="With this status (of the rollout, or run).")] = None,
+    success: Annotated[bool, typer.Option("--success", help="Only rollouts that succeeded.")] = False,
+    min_reward: Annotated[float | None, typer.Option("--min-reward", help="Rollouts of at least this reward.")] = None,
+    max_reward: Annotated[float | None, typer.Option("--max-reward", help="Rollouts of at most this reward.")] = None,
+    environment: EnvironmentOption = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write runs, rollouts, turns, metrics, or rollouts as chats to train on, to a file.
+
+    Columns that hold any JSON are JSON text. Turns hold their tool calls and rewards. A chat is a rollout's messages
+    with its reward. Memory stays the same however much is exported; a file appears only once it is whole.
+
+    \b
+    openmanus-rl export rollouts rollouts.parquet --run my-run
+    openmanus-rl export chats train.jsonl --success --min-reward 0.5
+    openmanus-rl export metrics - --run my-run | head
+    """
+    check_choice("KIND", kind, list(KINDS))
+    to_stdout = out == "-"
+    if to_stdout and as_json:
+        raise typer.BadParameter("stdout takes the rows already; give a file", param_hint="--json")
+    selection = Selection(
+        run_ids=list(dict.fromkeys(str(find_run(reference)["id"]) for reference in run or ())),
+        status=status,
+        success=success,
+        min_reward=min_reward,
+        max_reward=max_reward,
+        environment=environment,
+        limit=limit,
+    )
+    with _bar(_COUNTED.get(kind, "rollouts")) as moved:
+        if to_stdout:
+            export_to_stream(kind, sys.stdout.buffer, selection=selection, on_progress=moved)
+            return
+        rows = export_to_file(kind, out, selection=selection, overwrite=force, on_progress=moved)
+    size_bytes = Path(out).stat().st_size
+    if as_json:
+        print_json({"kind": kind, "path": out, "rows": rows, "size_bytes": size_bytes})
+    else:
+        output.print(f"Wrote {rows:,} {kind} to {escape(out)} ({size_bytes:,} bytes)")
+
+
+@contextmanager
+def _bar(counted: str) -> Iterator[OnProgress | None]:
+    """Show on a terminal how far it is; elsewhere nothing need be counted."""
+    if not messages.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TextColumn(counted), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

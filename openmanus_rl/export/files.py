@@ -1,0 +1,113 @@
+"""Exports as files: written aside and put in place when they are whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from openmanus_rl.errors import InvalidInput, LocalFileError
+from openmanus_rl.export.kinds import KINDS
+from openmanus_rl.export.reading import Progress, Reader
+from openmanus_rl.export.selection import Selection
+from openmanus_rl.export.writers import JsonLinesWriter, ParquetWriter, Writer, require_pyarrow
+from openmanus_rl.gateway import Gateway, get_gateway
+
+__all__ = ["FORMATS", "export_to_file", "export_to_stream"]
+
+FORMATS: dict[str, type[Writer]] = {".parquet": ParquetWriter, ".jsonl": JsonLinesWriter}
+"""File name extensions and what writes them."""
+
+
+def export_to_file(
+    kind: str,
+    path: str | Path,
+    *,
+    selection: Selection | None = None,
+    overwrite: bool = False,
+    on_progress: Progress | None = None,
+    gateway: Gateway | None = None,
+) -> int:
+    """Write the rows of a kind to a .parquet or .jsonl file and return how many; the file appears once it is whole."""
+    target = Path(path)
+    selection = selection or Selection()
+    _check(kind, selection)
+    writer_type = _writer_for(target)
+    _refuse_existing(target, overwrite=overwrite)
+    with _written_aside(target, overwrite=overwrite) as stream:
+        return _copy(kind, writer_type, stream, selection, on_progress, gateway)
+
+
+def export_to_stream(
+    kind: str,
+    stream: IO[bytes],
+    *,
+    selection: Selection | None = None,
+    on_progress: Progress | None = None,
+    gateway: Gateway | None = None,
+) -> int:
+    """Write the rows of a kind as JSONL to a stream and return how many."""
+    selection = selection or Selection()
+    _check(kind, selection)
+    return _copy(kind, JsonLinesWriter, stream, selection, on_progress, gateway)
+
+
+def _copy(
+    kind: str,
+    writer_type: type[Writer],
+    stream: IO[bytes],
+    selection: Selection,
+    on_progress: Progress | None,
+    gateway: Gateway | None,
+) -> int:
+    reader = Reader(gateway or get_gateway(), selection, on_progress=on_progress)
+    with writer_type(stream, KINDS[kind]) as writer:
+        for row in islice(reader.read(kind), selection.limit):
+            writer.write(row)
+    return writer.rows
+
+
+def _check(kind: str, selection: Selection) -> None:
+    if kind not in KINDS:
+        raise InvalidInput(f"{kind!r} can't be exported; choose one of {', '.join(KINDS)}", field="kind")
+    selection.check(kind)
+
+
+def _writer_for(target: Path) -> type[Writer]:
+    writer_type = FORMATS.get(target.suffix.lower())
+    if writer_type is None:
+        raise InvalidInput(
+            f"{target}: the name tells the format, and must end in {' or '.join(FORMATS)}",
+            field="out",
+            hint="or give - to write JSONL to the standard output",
+        )
+    if writer_type is ParquetWriter:
+        # Before anything is read: an hour's export should not end with this.
+        require_pyarrow()
+    return writer_type
+
+
+def _refuse_existing(target: Path, *, overwrite: bool) -> None:
+    if target.exists() and not overwrite:
+        raise LocalFileError(f"{target}: exists already", path=str(target), hint="replace it with --force")
+
+
+@contextmanager
+def _written_aside(target: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Open a neighbour of the target that takes its place if the block succeeds, and goes away if not."""
+    aside = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        try:
+            with aside.open("wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            _refuse_existing(target, overwrite=overwrite)
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise LocalFileError(f"{target}: can't be written: {error.strerror or error}", path=str(target)) from error

@@ -1,0 +1,174 @@
+"""Reading what is exported, a few hundred rows at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+from openmanus_rl.export.chats import chat_of
+from openmanus_rl.export.kinds import KINDS, columns_of, shaped
+from openmanus_rl.export.paging import pages
+from openmanus_rl.export.selection import Selection
+from openmanus_rl.gateway import Filter, Gateway, Order, Row, asc, desc
+from openmanus_rl.managers.metrics import MetricManager
+
+__all__ = ["Progress", "Reader"]
+
+Progress = Callable[[int, int], None]
+"""Is told how many are done and how many there are in all."""
+
+# Oldest first; ids run against that because the indexes do.
+_BY_AGE = (asc("created_at"), desc("id"))
+_RUNS_PER_PAGE = 200
+# Their ids travel in a URL, which has a limit.
+_ROLLOUTS_PER_PAGE = 100
+_TURNS_PER_PAGE = 100
+_PARTS_PER_PAGE = 200
+# A chunk holds thousands of points.
+_CHUNKS_PER_PAGE = 10
+
+
+class Reader:
+    """Yields the rows of each kind that a selection chooses."""
+
+    def __init__(self, gateway: Gateway, selection: Selection, *, on_progress: Progress | None = None) -> None:
+        self._gateway = gateway
+        self._selection = selection
+        self._on_progress = on_progress
+
+    def read(self, kind: str) -> Iterator[Row]:
+        """Yield rows with exactly the columns of the kind."""
+        readers: dict[str, Callable[[], Iterator[Row]]] = {
+            "runs": self._runs,
+            "rollouts": self._rollouts,
+            "turns": self._turns,
+            "metrics": self._metrics,
+            "chats": self._chats,
+        }
+        for row in readers[kind]():
+            yield shaped(row, KINDS[kind])
+
+    def _runs(self) -> Iterator[Row]:
+        for page in self._run_pages(columns_of(KINDS["runs"])):
+            yield from page
+
+    def _rollouts(self) -> Iterator[Row]:
+        of_all = Filter.is_null("step_number")
+        for page in self._rollout_pages(columns_of(KINDS["rollouts"])):
+            rewards: dict[str, list[Row]] = {}
+            for reward in self._parts("rewards", "rollout_id", page, "id", of_all):
+                rewards.setdefault(reward["rollout_id"], []).append(reward)
+            for rollout in page:
+                yield {**rollout, "rewards": sorted(rewards.get(rollout["id"], []), key=_type)}
+
+    def _turns(self) -> Iterator[Row]:
+        for page in self._rollout_pages("id,created_at"):
+            yield from self._turns_of(page, columns_of(KINDS["turns"]))
+
+    def _chats(self) -> Iterator[Row]:
+        columns = "id,created_at,training_run_id,environment,task_description,status,total_reward"
+        turn_columns = "id,rollout_id,step_number,observation,thought,action,messages"
+        for page in self._rollout_pages(columns):
+            # Turns come in the order of their rollouts' ids, so that each rollout's can be taken as they come.
+            in_order = sorted(page, key=_id)
+            turns = groupby(self._turns_of(page, turn_columns, rewarded=False), key=lambda turn: turn["rollout_id"])
+            of_rollout, found = next(turns, (None, iter(())))
+            for rollout in in_order:
+                if of_rollout != rollout["id"]:
+                    yield chat_of(rollout, ())
+                    continue
+                yield chat_of(rollout, found)
+                of_rollout, found = next(turns, (None, iter(())))
+
+    def _metrics(self) -> Iterator[Row]:
+        metrics = MetricManager.using(self._gateway)
+        by = (asc("first_step"), asc("id"))
+        for runs in self._run_pages("id,created_at"):
+            for run in runs:
+                for name in metrics.list_names(run["id"]):
+                    of_series = [Filter.eq("training_run_id", run["id"]), Filter.eq("name", name)]
+                    columns = "id,training_run_id,name,first_step,steps,values,times"
+                    chunks = self._pages("metric_chunks", columns, of_series, by, _CHUNKS_PER_PAGE)
+                    yield from _points(chunk for page in chunks for chunk in page)
+
+    def _turns_of(self, rollouts: list[Row], columns: str, *, rewarded: bool = True) -> Iterator[Row]:
+        """Yield turns by rollout and number, each with its tool calls and, if asked for, its rewards."""
+        of_rollouts = [Filter.in_("rollout_id", [rollout["id"] for rollout in rollouts])]
+        by = (asc("rollout_id"), asc("step_number"))
+        for turns in self._pages("agent_states", columns, of_rollouts, by, _TURNS_PER_PAGE):
+            calls: dict[str, list[Row]] = {}
+            for call in self._parts("tool_calls", "agent_state_id", turns, "position"):
+                calls.setdefault(call["agent_state_id"], []).append(call)
+            rewards = self._rewards_of(turns) if rewarded else {}
+            for turn in turns:
+                place = (turn["rollout_id"], turn["step_number"])
+                yield {
+                    **turn,
+                    "tool_calls": calls.get(turn["id"], []),
+                    "rewards": sorted(rewards.get(place, []), key=_type),
+                }
+
+    def _rewards_of(self, turns: list[Row]) -> dict[tuple[str, int], list[Row]]:
+        numbers = [turn["step_number"] for turn in turns]
+        shown = [Filter.gte("step_number", min(numbers)), Filter.lte("step_number", max(numbers))]
+        rollouts = [{"id": rollout_id} for rollout_id in dict.fromkeys(turn["rollout_id"] for turn in turns)]
+        found: dict[tuple[str, int], list[Row]] = {}
+        for reward in self._parts("rewards", "rollout_id", rollouts, "id", *shown):
+            found.setdefault((reward["rollout_id"], reward["step_number"]), []).append(reward)
+        return found
+
+    def _parts(self, table: str, parent: str, rows: list[Row], order: str, *filters: Filter) -> Iterator[Row]:
+        """Yield the rows of a table that belong to these rows."""
+        of_rows = [Filter.in_(parent, [row["id"] for row in rows]), *filters]
+        for page in self._pages(table, "*", of_rows, (asc(parent), asc(order)), _PARTS_PER_PAGE):
+            yield from page
+
+    def _run_pages(self, columns: str) -> Iterator[list[Row]]:
+        filters = self._selection.run_filters()
+        if self._selection.run_ids:
+            filters.append(Filter.in_("id", self._selection.run_ids))
+        return self._counted("training_runs", columns, [filters], _RUNS_PER_PAGE)
+
+    def _rollout_pages(self, columns: str) -> Iterator[list[Row]]:
+        filters = self._selection.rollout_filters()
+        # Run by run: so each page is a stretch of an index.
+        of_runs = [[Filter.eq("training_run_id", run_id), *filters] for run_id in self._selection.run_ids]
+        return self._counted("rollouts", columns, of_runs or [filters], _ROLLOUTS_PER_PAGE)
+
+    def _counted(self, table: str, columns: str, choices: list[list[Filter]], page_rows: int) -> Iterator[list[Row]]:
+        """Yield pages of one choice after the other, and tell how far it has come."""
+        total, done = 0, 0
+        if self._on_progress is not None:
+            total = sum(self._gateway.count(table, filters=filters) for filters in choices)
+            self._on_progress(0, total)
+        for filters in choices:
+            for page in self._pages(table, columns, filters, _BY_AGE, page_rows):
+                page_length = len(page)
+                yield page
+                done += page_length
+                if self._on_progress is not None:
+                    # Rows may have come since they were counted.
+                    self._on_progress(done, max(done, total))
+
+    def _pages(
+        self, table: str, columns: str, filters: list[Filter], by: tuple[Order, Order], page_rows: int
+    ) -> Iterator[list[Row]]:
+        return pages(self._gateway, table, columns=columns, filters=filters, by=by, page_rows=page_rows)
+
+
+def _id(row: Row) -> str:
+    return str(row["id"])
+
+
+def _type(reward: Row) -> str:
+    return str(reward["reward_type"])
+
+
+def _points(chunks: Iterable[Row]) -> Iterator[Row]:
+    for chunk in chunks:
+        of_chunk = {"training_run_id": chunk["training_run_id"], "name": chunk["name"]}
+        for step, value, when in zip(chunk["steps"], chunk["values"], chunk["times"], strict=True):
+            # A value is never unknown: where one comes as null, the server had no number for it.
+            known = math.nan if value is None else value
+            yield {**of_chunk, "step": step, "value": known, "recorded_at": when}
