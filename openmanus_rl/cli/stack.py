@@ -93,12 +93,19 @@ def status(
         report = _hosted_report(settings)
     else:
         report = _embedded_report(home, running)
-    if as_json:
-        print_json(report)
-    elif env:
+    if env and not as_json:
         _print_env(report)
     else:
-        _print_report(report)
+        # Here, not above: it loads every database client, which `up` and `down` need not wait for.
+        from openmanus_rl.recorder.courier import overview
+        from openmanus_rl.recorder.destination import spool_root
+
+        report["recording"] = overview(spool_root(settings))
+        if as_json:
+            print_json(report)
+        else:
+            _print_report(report)
+            _print_recording(report["recording"])
     if not report["running"]:
         raise typer.Exit(NOT_RUNNING)
 
@@ -208,6 +215,18 @@ def _print_report(report: dict[str, Any]) -> None:
             "Stop": "openmanus-rl down",
         }
     )
+
+
+def _print_recording(recording: dict[str, Any]) -> None:
+    """Say what of the recordings on this machine has not arrived, if anything."""
+    if not recording["queued_bytes"] and not recording["refused"]:
+        return
+    facts = {"Waiting": f"{recording['queued_bytes']:,} bytes recorded here are still to be delivered"}
+    if recording["refused"]:
+        facts["Refused"] = f"{recording['refused']:,} records, kept; `openmanus-rl sync --refused` sends them again"
+    if recording["error"] is not None:
+        facts["Last failure"] = recording["error"]
+    print_facts(facts)
 
 
 def _outdated(version: str) -> str:

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from openmanus_rl.cli.console import messages, output, print_facts, print_json
 from openmanus_rl.cli.options import JsonOption
-from openmanus_rl.recorder.courier import Courier, Spool, find_spools, resend
+from openmanus_rl.recorder.courier import Courier, Spool, find_spools, resend_refused
 from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.settings import Settings, load_settings
 
@@ -52,10 +52,7 @@ def _deliver(courier: Courier, spools: list[Spool]) -> int:
 
 
 def _resend(settings: Settings) -> int:
-    sink = connect(settings)
-    return sum(
-        resend(spool, entries, sink.load) for spool in find_spools(spool_root(settings)) if (entries := spool.refused())
-    )
+    return resend_refused(spool_root(settings), connect(settings).load)
 
 
 def _report(spools: list[Spool], *, delivered: int, resent: int) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from openmanus_rl.errors import OpenManusError
+from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
 from openmanus_rl.recorder.reading import SpoolReader
 from openmanus_rl.recorder.spool import Position, is_alive, lock_file
 
-__all__ = ["Courier", "Progress", "Sink", "Spool", "find_spools"]
+__all__ = ["Courier", "Progress", "Sink", "Spool", "find_spools", "overview", "resend", "resend_refused"]
 
 _logger = logging.getLogger(__name__)
 
@@ -27,8 +27,11 @@ _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
 _IDLE_SECONDS = 0.05
 # A parent may come from another process's spool, later: so long its children are tried again.
-_ORPHAN_PATIENCE_SECONDS = 600.0
+ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
+_LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
+
+_RESEND_MARK = "resend"
 
 Batch = dict[str, list[dict[str, Any]]]
 
@@ -45,6 +48,8 @@ class Progress:
 
     segment: int = 1
     offset: int = 0
+    taken: int = 0
+    """The lines before this place that were whole: delivered or refused."""
     delivered: int = 0
     refused: int = 0
     damaged: int = 0
@@ -95,9 +100,22 @@ class Spool:
 
     def unread_bytes(self) -> int:
         """Return how much of the spool has not been delivered."""
-        progress = self.progress
+        # The files first: what is delivered meanwhile then counts as unread, never the other way round.
         sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("*.jsonl") if path.stem.isdigit()}
-        return sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset
+        progress = self.progress
+        return max(0, sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset)
+
+    def ask_to_resend(self) -> None:
+        """Ask whoever delivers the spool to send what was refused again."""
+        (self.folder / _RESEND_MARK).touch()
+
+    def was_asked_to_resend(self) -> bool:
+        """Say whether that was asked since the last time."""
+        try:
+            (self.folder / _RESEND_MARK).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
 
 def find_spools(root: Path) -> Iterator[Spool]:
@@ -108,15 +126,36 @@ def find_spools(root: Path) -> Iterator[Spool]:
                 yield Spool(folder)
 
 
+def overview(root: Path) -> dict[str, Any]:
+    """Return what waits below a root, what was refused, and why delivery does not get on, where it does not."""
+    spools = list(find_spools(root))
+    progress = [spool.progress for spool in spools]
+    return {
+        "spools": len(spools),
+        "queued_bytes": sum(spool.unread_bytes() for spool in spools),
+        "refused": sum(one.refused for one in progress),
+        "error": next((one.error for one in reversed(progress) if one.error is not None), None),
+    }
+
+
 class Courier:
     """Delivers the spools of one destination; others may do so too, each spool is delivered by one at a time."""
 
-    def __init__(self, root: Path, *, connect: Callable[[], Sink], batch_bytes: int = BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        connect: Callable[[], Sink],
+        batch_bytes: int = BATCH_BYTES,
+        orphan_patience_seconds: float = ORPHAN_PATIENCE_SECONDS,
+    ) -> None:
         self._root = root
         self._connect = connect
         self._batch_bytes = batch_bytes
+        self._orphan_patience_seconds = orphan_patience_seconds
         self._sink: Sink | None = None
         self._routes: dict[Path, _Route] = {}
+        self._orphan_pauses: dict[Path, _Pause] = {}
 
     def run(self, *, until_idle_seconds: float) -> None:
         """Deliver until nothing has been written, and nobody has been there to write, for this long."""
@@ -126,10 +165,11 @@ class Courier:
             try:
                 moved = self.deliver()
                 backoff = _FIRST_BACKOFF_SECONDS
-            except OpenManusError as error:
-                self._sink = None
-                _logger.warning("delivery failed, trying again in %.1f s: %s", backoff, error)
-                time.sleep(backoff * (0.5 + random.random() / 2))
+            except (OpenManusError, OSError) as error:
+                asked_seconds = error.retry_after_seconds if isinstance(error, TransientError) else None
+                pause = max(backoff * (0.5 + random.random() / 2), asked_seconds or 0.0)
+                _logger.warning("delivery failed, trying again in %.1f s: %s", pause, error)
+                time.sleep(pause)
                 backoff = min(backoff * 2, _LAST_BACKOFF_SECONDS)
                 continue
             if moved or any(is_alive(spool.folder) for spool in find_spools(self._root)):
@@ -152,19 +192,72 @@ class Courier:
                     moved += lines
                     if on_progress is not None:
                         on_progress(spool, lines)
-                route.retry_orphans(self._load)
+                self._retry_refused(spool, route)
             except OpenManusError as error:
-                spool.save(replace(spool.progress, error=str(error)))
+                self._sink = None
+                self._tell(str(error))
                 raise
             if route.is_finished():
                 route.close()
                 del self._routes[spool.folder]
         return moved
 
+    def _retry_refused(self, spool: Spool, route: _Route) -> None:
+        """Try what hung on something unknown again, ever more rarely: another process may have sent it meanwhile."""
+        pause = self._orphan_pauses.setdefault(spool.folder, _Pause())
+        if spool.was_asked_to_resend():
+            resend(spool, spool.refused(), self._load)
+        if time.monotonic() >= pause.until:
+            taken = route.retry_orphans(self._load, patience_seconds=self._orphan_patience_seconds)
+            pause.renew(shortest=taken > 0)
+
+    def _tell(self, error: str) -> None:
+        """Let everyone whose records wait know why: the destination is the same for all."""
+        for spool in find_spools(self._root):
+            if spool.folder in self._routes and (spool.unread_bytes() or spool.refused()):
+                spool.save(replace(spool.progress, error=error))
+            elif spool.unread_bytes() and (route := _Route.open(spool, self._batch_bytes)) is not None:
+                self._routes[spool.folder] = route
+                spool.save(replace(spool.progress, error=error))
+
     def _load(self, batch: Batch) -> list[dict[str, Any]]:
         if self._sink is None:
             self._sink = self._connect()
-        return self._sink.load(batch)
+        try:
+            return self._sink.load(batch)
+        except UnsupportedError:
+            raise
+        except InvalidInput as error:
+            # The batch as a whole is not taken, for its size or for something in it: find out what.
+            return self._load_in_halves(batch, error)
+
+    def _load_in_halves(self, batch: Batch, error: InvalidInput) -> list[dict[str, Any]]:
+        places = [(kind, index) for kind, records in batch.items() for index in range(len(records))]
+        if len(places) == 1:
+            kind, index = places[0]
+            return [{"kind": kind, "index": index, "code": error.code, "message": f"{kind}: {error.message}"}]
+        refused = []
+        for half in (places[: len(places) // 2], places[len(places) // 2 :]):
+            part: Batch = {}
+            for kind, index in half:
+                part.setdefault(kind, []).append(batch[kind][index])
+            first = {kind: min(index for of, index in half if of == kind) for kind in part}
+            refused += [{**entry, "index": entry["index"] + first[entry["kind"]]} for entry in self._load(part)]
+        return refused
+
+
+@dataclass
+class _Pause:
+    """Until when to leave something alone; longer each time that it was of no use."""
+
+    until: float = 0.0
+    seconds: float = _ORPHAN_PAUSE_SECONDS
+
+    def renew(self, *, shortest: bool) -> None:
+        if shortest:
+            self.seconds = _ORPHAN_PAUSE_SECONDS
+        self.until = time.monotonic() + self.seconds
+        self.seconds = min(self.seconds * 2, _LONGEST_ORPHAN_PAUSE_SECONDS)
 
 
 class _Route:
@@ -175,7 +268,6 @@ class _Route:
         self._lock = lock
         self._batch_bytes = batch_bytes
         self._reader: SpoolReader | None = None
-        self._next_orphan_time = 0.0
 
     @classmethod
     def open(cls, spool: Spool, batch_bytes: int) -> _Route | None:
@@ -188,10 +280,14 @@ class _Route:
     def forward(self, load: Callable[[Batch], list[dict[str, Any]]]) -> int:
         """Deliver the next batch and write down that it was; return its lines, 0 at the end."""
         progress = self._spool.progress
+        # Asked before reading: if it was dead then, what is read now is all there will ever be.
+        was_alive = is_alive(self._spool.folder)
         if self._reader is None:
             self._reader = SpoolReader(self._spool.folder, progress.position)
         batch = self._reader.read(self._batch_bytes)
         if batch is None:
+            if not was_alive and self._spool.unread_bytes():
+                self._skip_torn_end(progress)
             return 0
         try:
             refusals = load(batch.records) if batch.records else []
@@ -199,13 +295,16 @@ class _Route:
             # Whatever became of it, reading it again from the last known place gives the same records.
             self._reader = None
             raise
-        entries = batch.refused + [_entry(batch.records, refusal) for refusal in refusals]
+        found = [_entry(batch.records, refusal) for refusal in refusals]
+        # A heartbeat says nothing that could be lost: of a run that is gone, there is no news.
+        entries = batch.refused + [entry for entry in found if entry["record"].keys() != {"id"}]
         refused = self._keep_refused(entries) if entries else progress.refused
         self._spool.save(
             Progress(
                 segment=batch.end.segment,
                 offset=batch.end.offset,
-                delivered=progress.delivered + max(0, batch.lines - batch.damaged - len(entries)),
+                taken=progress.taken + batch.taken,
+                delivered=progress.delivered + max(0, batch.taken - len(entries)),
                 refused=refused,
                 damaged=progress.damaged + batch.damaged,
             )
@@ -215,25 +314,29 @@ class _Route:
                 path.unlink()
         return batch.lines
 
-    def retry_orphans(self, load: Callable[[Batch], list[dict[str, Any]]]) -> None:
-        """Try what hung on something unknown again: it may have come from another process meanwhile."""
-        if time.monotonic() < self._next_orphan_time:
-            return
-        self._next_orphan_time = time.monotonic() + _ORPHAN_PAUSE_SECONDS
-        entries = self._spool.refused()
-        young = time.time() - _ORPHAN_PATIENCE_SECONDS
-        orphans = [entry for entry in entries if entry["code"] == "OM404" and entry["refused_at"] > young]
-        if orphans:
-            resend(self._spool, orphans, load)
+    def _skip_torn_end(self, progress: Progress) -> None:
+        """Pass over a last line that its writer, now dead, did not get to the end of: its call never returned."""
+        end = self._spool.unread_bytes() + progress.offset
+        _logger.warning("%s ends in the middle of a line, which is left out", self._spool.folder)
+        self._spool.save(replace(progress, offset=end, damaged=progress.damaged + 1))
+
+    def retry_orphans(self, load: Callable[[Batch], list[dict[str, Any]]], *, patience_seconds: float) -> int:
+        """Send again what hung on something unknown not long ago; return how many of them were taken."""
+        young = time.time() - patience_seconds
+        orphans = [entry for entry in self._spool.refused() if entry["code"] == "OM404" and entry["refused_at"] > young]
+        return resend(self._spool, orphans, load) if orphans else 0
 
     def is_finished(self) -> bool:
         """Say whether nobody writes here any more and all of it is delivered or refused."""
-        return not is_alive(self._spool.folder) and not self._spool.unread_bytes() > 0
+        return not is_alive(self._spool.folder) and not self._spool.unread_bytes()
 
     def close(self) -> None:
-        """Remove a spool that has nothing left to tell, and let go of it."""
+        """Remove a spool that has nothing left to tell, and let go of it; of others, keep what was refused."""
         if not self._spool.refused():
             shutil.rmtree(self._spool.folder, ignore_errors=True)
+        for path in self._spool.folder.glob("*.jsonl"):
+            if path.stem.isdigit():
+                path.unlink()
         os.close(self._lock)
 
     def _keep_refused(self, entries: list[dict[str, Any]]) -> int:
@@ -279,5 +382,24 @@ def resend(spool: Spool, entries: list[dict[str, Any]], load: Callable[[Batch], 
             entry.update(code=refusal["code"], message=refusal["message"])
     spool.save_refused(kept)
     progress = spool.progress
-    spool.save(replace(progress, refused=len(kept), delivered=progress.delivered + len(taken)))
+    spool.save(replace(progress, refused=len(kept), delivered=progress.delivered + len(taken), error=None))
     return len(taken)
+
+
+def resend_refused(root: Path, load: Callable[[Batch], list[dict[str, Any]]]) -> int:
+    """Send everything again that was refused and return how many were taken; what another delivers, it is asked for."""
+    taken = 0
+    for spool in find_spools(root):
+        entries = spool.refused()
+        if not entries:
+            continue
+        try:
+            lock = lock_file(spool.folder / "courier.lock")
+        except BlockingIOError:
+            spool.ask_to_resend()
+            continue
+        try:
+            taken += resend(spool, entries, load)
+        finally:
+            os.close(lock)
+    return taken

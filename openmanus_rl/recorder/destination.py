@@ -6,13 +6,13 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from openmanus_rl.errors import StackError, TransientError
+from openmanus_rl.errors import BadResponse, SettingsError, StackError, TransientError
 from openmanus_rl.gateway import Gateway, get_gateway
 from openmanus_rl.gateway.loading import Loader
 from openmanus_rl.recorder.courier import Batch, Sink
-from openmanus_rl.settings import Settings
+from openmanus_rl.settings import Settings, load_settings
 
-__all__ = ["address_of", "connect", "spool_root"]
+__all__ = ["address_of", "connect", "connect_for", "spool_root"]
 
 
 def address_of(settings: Settings) -> str:
@@ -38,6 +38,21 @@ def connect(settings: Settings) -> Sink:
     return HttpSink(gateway)
 
 
+def connect_for(root: Path) -> Sink:
+    """Return the way to the destination of the spools below a root, by the settings as they are now.
+
+    Keys change; where the settings meanwhile name another destination, these spools are not for it.
+    """
+    settings = load_settings()
+    if spool_root(settings) != root:
+        raise SettingsError(
+            f"the settings name {address_of(settings)}, which is not where the spools in {root} go",
+            setting="SUPABASE_URL",
+            hint="they wait until the settings name their destination again",
+        )
+    return connect(settings)
+
+
 class HttpSink:
     """Sends batches to `ingest` over HTTP."""
 
@@ -47,5 +62,8 @@ class HttpSink:
     def load(self, batch: Batch) -> list[dict[str, Any]]:
         """Write a batch in one transaction and return what was refused."""
         answer = self._gateway.rpc("ingest", {"batch": batch}, retryable=False)
-        refused: list[dict[str, Any]] = answer["refused"]
+        refused = answer.get("refused") if isinstance(answer, dict) else None
+        if not isinstance(refused, list):
+            # Taken for an answer, it would let records be forgotten that nobody has.
+            raise BadResponse("call ingest: the answer does not say what was refused")
         return refused

@@ -19,7 +19,7 @@ __all__ = ["SpoolBatch", "SpoolReader"]
 Record = dict[str, Any]
 
 # Of turns, these are tables of their own.
-_OF_TURNS = ("tool_calls", "observations", "generations")
+_OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
 _POINTS_PER_CHUNK = 256
 
 
@@ -29,6 +29,8 @@ class SpoolBatch:
 
     end: Position
     lines: int = 0
+    taken: int = 0
+    """How many of the lines were whole records."""
     damaged: int = 0
     records: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
     refused: list[Record] = field(default_factory=list)
@@ -56,6 +58,8 @@ class SpoolReader:
             self._metrics = MetricChunks(self._folder.name, self._segment)
         batch = SpoolBatch(Position(self._segment, self._offset))
         for line in self._lines(self._offset, self._offset + max_bytes):
+            if batch.lines and self._offset + len(line) > batch.end.offset + max_bytes:
+                break  # A huge record goes alone: memory then holds one of them at a time.
             self._add(line, batch)
             self._offset += len(line)
             batch.lines += 1
@@ -88,13 +92,19 @@ class SpoolReader:
     def _add(self, line: bytes, batch: SpoolBatch, *, only_metrics: bool = False) -> None:
         try:
             kind, when, record = orjson.loads(line)
-        except ValueError:
+            time = _time(when)
+        except (ValueError, TypeError):
             batch.damaged += line != b"\n"
             return
+        batch.taken += 1
         if kind == "metrics":
-            batch.refused += self._metrics.add(record["run"], record["step"], _time(when), record["values"])
+            batch.refused += self._metrics.add(record["run"], record["step"], time, record["values"])
         elif not only_metrics:
-            _add_record(kind, record, _time(when), batch.records)
+            try:
+                _add_record(kind, record, time, batch.records)
+            except (AttributeError, TypeError, ValueError) as error:
+                message = f"{kind}: what hangs on it is not in the form of records: {error}"
+                batch.refused.append({"kind": kind, "record": record, "code": "OM400", "message": message})
 
 
 class MetricChunks:
@@ -157,25 +167,32 @@ def _reason_against(name: str, step: Any, value: Any) -> str | None:
 
 def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]]) -> None:
     if kind == "agent_states":
+        children = _children_of(record)
+        record = {name: value for name, value in record.items() if name not in _OF_TURNS}
         record.setdefault("created_at", when)
-        _add_children(record, records)
-    elif kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints"):
+        records[kind].append(record)
+        for child_kind, found in children.items():
+            records[child_kind] += found
+        return
+    # A record that says nothing but its id is a heartbeat.
+    if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints") and len(record) > 1:
         record.setdefault("created_at", when)
     records[kind].append(record)
 
 
-def _add_children(turn: Record, records: dict[str, list[Record]]) -> None:
+def _children_of(turn: Record) -> dict[str, list[Record]]:
+    children: dict[str, list[Record]] = {}
     for kind in _OF_TURNS:
-        for position, child in enumerate(turn.pop(kind, ())):
+        for position, given in enumerate(turn.get(kind, ())):
+            child = dict(given)
             child.setdefault("id", str(uuid5(UUID(turn["id"]), f"{kind}:{position}")))
-            child.setdefault("position", position)
-            child["agent_state_id"] = turn["id"]
-            records[kind].append(child)
-    for position, reward in enumerate(turn.pop("rewards", ())):
-        reward.setdefault("id", str(uuid5(UUID(turn["id"]), f"rewards:{position}")))
-        reward["rollout_id"] = turn["rollout_id"]
-        reward["step_number"] = turn["step_number"]
-        records["rewards"].append(reward)
+            if kind == "rewards":
+                child |= {"rollout_id": turn["rollout_id"], "step_number": turn["step_number"]}
+            else:
+                child.setdefault("position", position)
+                child["agent_state_id"] = turn["id"]
+            children.setdefault(kind, []).append(child)
+    return children
 
 
 def _time(seconds: float) -> str:

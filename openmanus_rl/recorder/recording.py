@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ _logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 1.0
 _POLL_SECONDS = 0.01
+# A silent run is alive as long as its process is; the database calls it stalled after five minutes without a word.
+HEARTBEAT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,16 @@ class Stats:
 class Recording:
     """Appends to this process's spool; after a fork the child writes to one of its own."""
 
-    def __init__(self, settings: Settings, *, run_id: str) -> None:
+    def __init__(self, settings: Settings, *, run_id: str, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
+        self.at_exit: Callable[[], None] | None = None
+        """Called when the interpreter ends and nobody has closed this before."""
+        self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
         self._run_id = run_id
         self._root = spool_root(settings)
         self._start()
+        # Before anything is recorded: a process that is killed at once leaves a courier behind.
+        self._start_courier()
         _recordings.add(self)
 
     def _start(self) -> None:
@@ -66,12 +74,12 @@ class Recording:
     def stats(self) -> Stats:
         """Return the counts as they are now."""
         progress = Spool(self._writer.folder).progress
-        done = progress.delivered + progress.refused
         return Stats(
-            queued=max(0, self._writer.appended - self._writer.lost - done),
+            queued=max(0, self._writer.appended - self._writer.lost - progress.taken),
             delivered=progress.delivered,
             rejected=progress.refused,
-            lost=self._writer.lost + progress.damaged,
+            # What broke off on a full disk was written again behind it.
+            lost=self._writer.lost + max(0, progress.damaged - self._writer.torn),
             error=progress.error,
         )
 
@@ -95,16 +103,30 @@ class Recording:
 
     def renew_after_fork(self) -> None:
         """Write to a spool of this process's own: the parent's belongs to the parent."""
+        # The parent will end the run.
+        self.at_exit = None
+        self._writer.abandon()
         self._start()
 
+    def _start_courier(self) -> None:
+        try:
+            ensure_courier(self._settings)
+        except OSError as error:
+            _logger.warning("the courier could not be started, records stay in the spool: %s", error)
+
     def _keep_courier(self) -> None:
+        heard = self._writer.appended
+        next_beat = time.monotonic() + self._heartbeat_seconds
         while True:
-            try:
-                ensure_courier(self._settings)
-            except OSError as error:
-                _logger.warning("the courier could not be started, records stay in the spool: %s", error)
-            if self._closed.wait(_WATCH_SECONDS):
+            if self._closed.wait(min(_WATCH_SECONDS, self._heartbeat_seconds)):
                 return
+            self._start_courier()
+            self._writer.drain()
+            if time.monotonic() >= next_beat:
+                if self._writer.appended == heard:
+                    self._writer.append("training_runs", {"id": self._run_id})
+                heard = self._writer.appended
+                next_beat = time.monotonic() + self._heartbeat_seconds
 
 
 def ensure_courier(settings: Settings) -> None:
@@ -137,6 +159,8 @@ def _renew_all() -> None:
 
 def _close_all() -> None:
     for recording in list(_recordings):
+        if recording.at_exit is not None:
+            recording.at_exit()
         recording.close()
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import orjson
-
+from openmanus_rl.recorder.plain import dump_text
 from openmanus_rl.recorder.recording import Recording, Stats
 from openmanus_rl.records.ids import checkpoint_id, creation_change_id, group_id, new_id, step_id
 
 __all__ = ["Evaluation", "Group", "Rollout", "Run", "Step"]
 
 _NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_NAMED = (*_NOT_FINITE.values(), "NaN")
+_NO_NUMBER = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
 class Block:
@@ -93,8 +95,9 @@ class Rollout(Block):
             record["tool_calls"] = [_tool_call(call) for call in tool_calls]
         if reward is not None:
             components = reward if isinstance(reward, Mapping) else {"step": reward}
-            self._rewards += [float(value) for value in components.values()]
-            record["rewards"] = [{"reward_type": name, "reward": _number(value)} for name, value in components.items()]
+            numbers = {name: _number(value) for name, value in components.items()}
+            self._rewards += [float(value) for value in numbers.values() if value in _NAMED or isinstance(value, float)]
+            record["rewards"] = [{"reward_type": name, "reward": value} for name, value in numbers.items()]
         self._recording.append("agent_states", record)
         return turn_id
 
@@ -238,6 +241,7 @@ class Run(Block):
             super().__init__(recording, run_id, status="running", **create)
             if resumed:
                 self._change(status="running", status_change_id=new_id())
+            recording.at_exit = self._end_at_exit
 
     @property
     def stats(self) -> Stats:
@@ -291,6 +295,15 @@ class Run(Block):
             interrupted = isinstance(error, (KeyboardInterrupt, SystemExit))
             self.finish("interrupted" if interrupted else "failed", message=_describe(error))
 
+    def _end_at_exit(self) -> None:
+        """Say of a run that nobody ended what is known: an exception ended the process, or it just ended."""
+        # Set by the interpreter when it prints an exception that nobody caught.
+        error = getattr(sys, "last_value", None)
+        if isinstance(error, BaseException) and not isinstance(error, KeyboardInterrupt):
+            self._end("failed", message=_describe(error))
+        else:
+            self._end("interrupted", message="the process ended without run.finish()")
+
     def _new_rollout(self, **fields: Any) -> Rollout:
         if "episode_number" not in fields:
             with self._lock:
@@ -308,7 +321,7 @@ def _numbers(values: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         if math.isfinite(sum(values.values())):
             return values
-    except (TypeError, ValueError):
+    except _NO_NUMBER:
         pass  # Something is no number: that one is refused later, not here, where it would stop training.
     return {name: _number(value) for name, value in values.items()}
 
@@ -319,7 +332,7 @@ def _number(value: Any) -> Any:
         return value
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except _NO_NUMBER:
         return str(value)
     if math.isfinite(number):
         return number
@@ -330,7 +343,7 @@ def _tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     record = dict(call)
     output = record.get("tool_output")
     if output is not None and not isinstance(output, str):
-        record["tool_output"] = orjson.dumps(output, default=str).decode()
+        record["tool_output"] = dump_text(output)
     return record
 
 

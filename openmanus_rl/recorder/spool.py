@@ -12,8 +12,8 @@ A spool is a folder that one process writes and anyone may deliver:
 
 from __future__ import annotations
 
-import errno
 import fcntl
+import logging
 import os
 import threading
 import time
@@ -25,14 +25,16 @@ from typing import Any
 import orjson
 
 from openmanus_rl.errors import LocalFileError
+from openmanus_rl.recorder.plain import dump_line
 from openmanus_rl.records.ids import new_id
 
 __all__ = ["Position", "SpoolMeta", "SpoolWriter", "is_alive", "lock_file", "segment_path"]
 
+_logger = logging.getLogger(__name__)
+
 SEGMENT_BYTES = 8 * 1024 * 1024
 # What does not fit on a full disk waits here; beyond it, records are lost and counted.
 MEMORY_BYTES = 64 * 1024 * 1024
-_JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 @dataclass(frozen=True, order=True)
@@ -62,6 +64,8 @@ class SpoolWriter:
         self.folder = root / self.meta.spool_id
         self.appended = 0
         self.lost = 0
+        self.torn = 0
+        self._closed = False
         self._segment_bytes = segment_bytes
         self._file: int
         self._waiting: deque[bytes] = deque()
@@ -70,10 +74,11 @@ class SpoolWriter:
         self._lock = threading.Lock()
         try:
             self.folder.mkdir(parents=True, mode=0o700)
-            (self.folder / "meta.json").write_bytes(orjson.dumps(asdict(self.meta)))
             self._writer_lock = lock_file(self.folder / "writer.lock")
             self._segment = 0
             self._open_next_segment()
+            # Last: with it the folder is a spool, and a courier that found nobody writing would clear it away.
+            (self.folder / "meta.json").write_bytes(orjson.dumps(asdict(self.meta)))
         except OSError as error:
             raise LocalFileError(f"the spool {self.folder} cannot be made: {error.strerror}") from error
 
@@ -89,20 +94,39 @@ class SpoolWriter:
         return len(self._waiting)
 
     def append(self, kind: str, record: Any) -> None:
-        """Write a record down; once this returns, it survives the death of the process."""
-        line = orjson.dumps((kind, time.time(), record), default=_encode, option=_JSON_OPTIONS) + b"\n"
+        """Write a record down; once this returns, it survives the death of the process. Nothing is raised.
+
+        What JSON or Postgres cannot hold is replaced where it can be seen: `plain.dump_line` says by what.
+        """
+        line = dump_line(kind, record)
         with self._lock:
             self.appended += 1
-            if self._waiting or not self._write(line):
+            if self._closed:
+                self._lose("it came after the end of the recording")
+            elif self._waiting or not self._write(line):
                 self._keep(line)
+
+    def drain(self) -> None:
+        """Write down what waits in memory, if there is room on the disk again."""
+        with self._lock:
+            if not self._closed:
+                self._drain()
 
     def close(self) -> None:
         """Let go of the spool; its records stay until they are delivered."""
         with self._lock:
-            self._drain()
-            self.lost += len(self._waiting)
-            os.close(self._file)
-            os.close(self._writer_lock)
+            if not self._closed:
+                self._drain()
+                for _ in self._waiting:
+                    self._lose("the disk was full until the end")
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files only; for a forked child, in which the lock may be held by a thread that is not there."""
+        # First: a descriptor that is closed may be another file's at once.
+        self._closed = True
+        os.close(self._file)
+        os.close(self._writer_lock)
 
     def _write(self, line: bytes) -> bool:
         if self._offset >= self._segment_bytes:
@@ -114,17 +138,22 @@ class SpoolWriter:
         data = b"\n" + line if self._torn else line
         try:
             written = os.write(self._file, data)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-                raise
+        except OSError:
+            # Mostly a full disk; whatever it is, training goes on.
             return False
         self._offset += written
         self._torn = written < len(data)
+        self.torn += self._torn
         return not self._torn
+
+    def _lose(self, reason: str) -> None:
+        if not self.lost:
+            _logger.error("a record is lost: %s; run.stats.lost counts them", reason)
+        self.lost += 1
 
     def _keep(self, line: bytes) -> None:
         if self._waiting_bytes + len(line) > MEMORY_BYTES:
-            self.lost += 1
+            self._lose("the disk is full, and so is the memory kept for this")
             return
         self._waiting.append(line)
         self._waiting_bytes += len(line)
@@ -168,18 +197,3 @@ def is_alive(folder: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-def _encode(value: Any) -> Any:
-    """Make JSON of what training code hands over: tensors, arrays, sets, paths; anything else becomes its text."""
-    for method in ("item", "tolist"):
-        if hasattr(value, method):
-            try:
-                return getattr(value, method)()
-            except (TypeError, ValueError, RuntimeError):
-                continue
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=str)
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    return str(value)

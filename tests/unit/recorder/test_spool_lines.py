@@ -1,0 +1,131 @@
+"""Whatever training code hands over becomes a line that JSON and Postgres can hold, and nothing is raised."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from openmanus_rl.recorder.courier import Courier, Spool
+from openmanus_rl.recorder.plain import dump_line, dump_text
+from openmanus_rl.recorder.reading import SpoolReader
+from openmanus_rl.recorder.spool import Position, SpoolWriter
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def cyclic() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["itself"] = found
+    return found
+
+
+def read(kind: str, record: Any) -> Any:
+    found_kind, when, found = orjson.loads(dump_line(kind, record))
+    assert found_kind == kind
+    assert isinstance(when, float)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("a\0b", "a\u2400b"),
+        ("half \ud83d of a pair", "half \ufffd of a pair"),
+        ("ends in half \ud83d", "ends in half \ufffd"),
+        ("\ud83d\ude00", "😀"),
+        (r"a backslash \u0000 of its own", r"a backslash \u0000 of its own"),
+        (2**80, str(2**80)),
+        ({1: "a", (2, 3): "b"}, {"1": "a", "(2, 3)": "b"}),
+        ({"deep": {"x\0": ["\ud83d", 2**70, {3}]}}, {"deep": {"x\u2400": ["\ufffd", str(2**70), [3]]}}),
+        (Path("/tmp"), "/tmp"),
+        (Unspeakable(), "<Unspeakable>"),
+        ([Unspeakable(), "\0"], ["<Unspeakable>", "\u2400"]),
+        (b"\xff\x00", "\\xff\u2400"),
+    ],
+)
+def test_what_cannot_be_stored_is_replaced_where_it_shows(given: Any, stored: Any) -> None:
+    assert read("rollouts", {"id": 1, "value": given}) == {"id": 1, "value": stored}
+
+
+def test_what_contains_itself_ends_somewhere() -> None:
+    assert b"(nested too deeply)" in dump_line("rollouts", cyclic())
+    assert "(nested too deeply)" in dump_text(cyclic())
+
+
+def test_a_large_whole_number_is_still_a_metric() -> None:
+    assert read("metrics", {"values": {"flops": 10**30}}) == {"values": {"flops": 1e30}}
+    assert isinstance(read("metrics", {"values": {"flops": 10**400}})["values"]["flops"], str)
+
+
+def test_a_huge_record_is_read_alone(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x")
+    for size in (10, 10, 100_000, 10, 10):
+        writer.append("rollouts", {"id": "x", "text": "y" * size})
+    writer.close()
+    reader = SpoolReader(writer.folder, Position(1, 0))
+    sizes = []
+    while (batch := reader.read(5_000)) is not None:
+        sizes.append(batch.lines)
+    assert sizes == [2, 1, 2]
+
+
+def test_what_comes_after_the_end_is_counted_as_lost_and_written_nowhere(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x")
+    writer.close()
+    # This file gets the number that the spool's had.
+    with (tmp_path / "somebody's own").open("wb") as other:
+        writer.append("rollouts", {"id": "x"})
+        writer.close()
+        assert other.tell() == 0
+    assert (tmp_path / "somebody's own").read_bytes() == b""
+    assert (writer.appended, writer.lost) == (1, 1)
+
+
+class Taker:
+    """Takes everything, and remembers it."""
+
+    def __init__(self) -> None:
+        self.batches: list[dict[str, list[dict[str, Any]]]] = []
+
+    def load(self, batch: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        self.batches.append(batch)
+        return []
+
+
+def test_a_line_that_its_dead_writer_did_not_finish_holds_nothing_up(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x")
+    writer.append("rollouts", {"id": "whole"})
+    with (writer.folder / "000001.jsonl").open("ab") as file:
+        file.write(b'["rollouts",1.0,{"id":"ha')
+    sink = Taker()
+    courier = Courier(tmp_path, connect=lambda: sink)
+    courier.deliver()
+    # As long as the writer lives, the rest may come.
+    assert Spool(writer.folder).unread_bytes() > 0
+    writer.close()
+    courier.deliver()
+    assert not writer.folder.exists()
+    assert [record["id"] for batch in sink.batches for record in batch["rollouts"]] == ["whole"]
+
+
+def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x", segment_bytes=500)
+    clock = [2_000_000_000.0]
+    monkeypatch.setattr("openmanus_rl.recorder.plain.time.time", lambda: clock[0])
+    for step in range(100):
+        clock[0] -= 10_000_000
+        writer.append("metrics", {"run": "r", "step": step, "values": {"loss": step}})
+    writer.close()
+    monkeypatch.undo()
+    assert time.time() > 1.7e9
+    sink = Taker()
+    Courier(tmp_path, connect=lambda: sink).deliver()
+    chunks = {chunk["id"]: chunk for batch in sink.batches for chunk in batch["metric_chunks"]}
+    assert [step for chunk in chunks.values() for step in chunk["steps"]] == list(range(100))
