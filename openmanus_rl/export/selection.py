@@ -39,7 +39,9 @@ class Selection:
         """Refuse conditions that this kind does not have, or that contradict each other."""
         applicable = _APPLICABLE.get(kind, _APPLICABLE["rollouts"])
         for name in ("status", "environment", "success", "min_reward", "max_reward"):
-            if getattr(self, name) not in (None, False) and name not in applicable:
+            value = getattr(self, name)
+            # By identity: a bound of 0 is one.
+            if value is not None and value is not False and name not in applicable:
                 option = f"--{name.replace('_', '-')}"
                 raise InvalidInput(f"{option} does not apply to {kind}", field=name, hint="leave it out")
         statuses = _RUN_STATUSES if kind == "runs" else _ROLLOUT_STATUSES

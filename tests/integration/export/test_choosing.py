@@ -66,7 +66,7 @@ def test_without_a_run_everything_is_exported(export: Any, recorded: Any) -> Non
         (("runs", "out.csv"), "must end in .parquet or .jsonl"),
         (("runs", "no/such/folder/out.jsonl"), "No such file or directory"),
         (("runs", "out.jsonl", "--run", "nobody"), "no run is called 'nobody'"),
-        (("runs", "out.jsonl", "--min-reward", "1"), "--min-reward does not apply to runs"),
+        (("runs", "out.jsonl", "--min-reward", "0"), "--min-reward does not apply to runs"),
         (("metrics", "out.jsonl", "--success"), "--success does not apply to metrics"),
         (("rollouts", "out.jsonl", "--status", "great"), "'great' is not a status of rollouts"),
         (("rollouts", "out.jsonl", "--status", "failed", "--success"), "exclude each other"),
