@@ -97,8 +97,8 @@ def status(
         _print_env(report)
     else:
         # Here, not above: it loads every database client, which `up` and `down` need not wait for.
-        from openmanus_rl.recorder.courier import overview
         from openmanus_rl.recorder.destination import spool_root
+        from openmanus_rl.recorder.spools import overview
 
         report["recording"] = overview(spool_root(settings))
         if as_json:

@@ -9,8 +9,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from openmanus_rl.cli.console import messages, output, print_facts, print_json
 from openmanus_rl.cli.options import JsonOption
-from openmanus_rl.recorder.courier import Courier, Spool, find_spools, resend_refused
+from openmanus_rl.recorder.courier import Courier
 from openmanus_rl.recorder.destination import connect, spool_root
+from openmanus_rl.recorder.spools import Spool, find_spools, resend_refused
 from openmanus_rl.settings import Settings, load_settings
 
 

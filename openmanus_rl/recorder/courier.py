@@ -7,18 +7,17 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
-
 from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
 from openmanus_rl.recorder.reading import SpoolReader
-from openmanus_rl.recorder.spool import Position, is_alive, lock_file
+from openmanus_rl.recorder.spool import is_alive, lock_file
+from openmanus_rl.recorder.spools import Batch, Load, Progress, Spool, find_spools, identity, resend
 
-__all__ = ["Courier", "Progress", "Sink", "Spool", "find_spools", "overview", "resend", "resend_refused"]
+__all__ = ["Courier", "Sink"]
 
 _logger = logging.getLogger(__name__)
 
@@ -31,111 +30,11 @@ ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
 _LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
 
-_RESEND_MARK = "resend"
-
-Batch = dict[str, list[dict[str, Any]]]
-
 
 class Sink(Protocol):
     """Where batches go: one transaction each, what is refused comes back."""
 
     def load(self, batch: Batch) -> list[dict[str, Any]]: ...
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a spool has been delivered."""
-
-    segment: int = 1
-    offset: int = 0
-    taken: int = 0
-    """The lines before this place that were whole: delivered or refused."""
-    delivered: int = 0
-    refused: int = 0
-    damaged: int = 0
-    error: str | None = None
-
-    @property
-    def position(self) -> Position:
-        return Position(self.segment, self.offset)
-
-
-@dataclass(frozen=True)
-class Spool:
-    """A spool as its deliverers and onlookers see it."""
-
-    folder: Path
-
-    @property
-    def progress(self) -> Progress:
-        try:
-            return Progress(**orjson.loads((self.folder / "progress.json").read_bytes()))
-        except (FileNotFoundError, ValueError, TypeError):
-            return Progress()
-
-    def save(self, progress: Progress) -> None:
-        aside = self.folder / f"progress.{os.getpid()}.new"
-        aside.write_bytes(orjson.dumps(asdict(progress)))
-        aside.replace(self.folder / "progress.json")
-
-    def meta(self) -> dict[str, Any] | None:
-        try:
-            found: dict[str, Any] = orjson.loads((self.folder / "meta.json").read_bytes())
-        except (FileNotFoundError, ValueError):
-            return None
-        return found
-
-    def refused(self) -> list[dict[str, Any]]:
-        """Return what the database did not take: kind, record, reason, and when it was first refused."""
-        try:
-            lines = (self.folder / "refused.jsonl").read_bytes().splitlines()
-        except FileNotFoundError:
-            return []
-        return [orjson.loads(line) for line in lines]
-
-    def save_refused(self, refused: list[dict[str, Any]]) -> None:
-        aside = self.folder / f"refused.{os.getpid()}.new"
-        aside.write_bytes(b"".join(orjson.dumps(entry) + b"\n" for entry in refused))
-        aside.replace(self.folder / "refused.jsonl")
-
-    def unread_bytes(self) -> int:
-        """Return how much of the spool has not been delivered."""
-        # The files first: what is delivered meanwhile then counts as unread, never the other way round.
-        sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("*.jsonl") if path.stem.isdigit()}
-        progress = self.progress
-        return max(0, sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset)
-
-    def ask_to_resend(self) -> None:
-        """Ask whoever delivers the spool to send what was refused again."""
-        (self.folder / _RESEND_MARK).touch()
-
-    def was_asked_to_resend(self) -> bool:
-        """Say whether that was asked since the last time."""
-        try:
-            (self.folder / _RESEND_MARK).unlink()
-        except FileNotFoundError:
-            return False
-        return True
-
-
-def find_spools(root: Path) -> Iterator[Spool]:
-    """Yield the spools below a root, oldest first."""
-    if root.exists():
-        for folder in sorted(root.iterdir()):
-            if (folder / "meta.json").exists():
-                yield Spool(folder)
-
-
-def overview(root: Path) -> dict[str, Any]:
-    """Return what waits below a root, what was refused, and why delivery does not get on, where it does not."""
-    spools = list(find_spools(root))
-    progress = [spool.progress for spool in spools]
-    return {
-        "spools": len(spools),
-        "queued_bytes": sum(spool.unread_bytes() for spool in spools),
-        "refused": sum(one.refused for one in progress),
-        "error": next((one.error for one in reversed(progress) if one.error is not None), None),
-    }
 
 
 class Courier:
@@ -277,7 +176,7 @@ class _Route:
         except (BlockingIOError, FileNotFoundError):
             return None
 
-    def forward(self, load: Callable[[Batch], list[dict[str, Any]]]) -> int:
+    def forward(self, load: Load) -> int:
         """Deliver the next batch and write down that it was; return its lines, 0 at the end."""
         progress = self._spool.progress
         # Asked before reading: if it was dead then, what is read now is all there will ever be.
@@ -320,7 +219,7 @@ class _Route:
         _logger.warning("%s ends in the middle of a line, which is left out", self._spool.folder)
         self._spool.save(replace(progress, offset=end, damaged=progress.damaged + 1))
 
-    def retry_orphans(self, load: Callable[[Batch], list[dict[str, Any]]], *, patience_seconds: float) -> int:
+    def retry_orphans(self, load: Load, *, patience_seconds: float) -> int:
         """Send again what hung on something unknown not long ago; return how many of them were taken."""
         young = time.time() - patience_seconds
         orphans = [entry for entry in self._spool.refused() if entry["code"] == "OM404" and entry["refused_at"] > young]
@@ -348,7 +247,7 @@ class _Route:
             if entry["code"] != "OM404":
                 _logger.error("refused, kept in %s: %s", self._spool.folder / "refused.jsonl", entry["message"])
         # Read again after a crash, a batch is refused again: once is enough.
-        kept = {_identity(entry): entry for entry in [*self._spool.refused(), *entries]}
+        kept = {identity(entry): entry for entry in [*self._spool.refused(), *entries]}
         self._spool.save_refused(list(kept.values()))
         return len(kept)
 
@@ -356,50 +255,3 @@ class _Route:
 def _entry(records: Batch, refusal: dict[str, Any]) -> dict[str, Any]:
     record = records[refusal["kind"]][refusal["index"]]
     return {"kind": refusal["kind"], "record": record, "code": refusal["code"], "message": refusal["message"]}
-
-
-def _identity(entry: dict[str, Any]) -> bytes:
-    return orjson.dumps([entry["kind"], entry["record"]], option=orjson.OPT_SORT_KEYS)
-
-
-def resend(spool: Spool, entries: list[dict[str, Any]], load: Callable[[Batch], list[dict[str, Any]]]) -> int:
-    """Send refused records again, and keep those that are refused again; return how many were taken."""
-    sendable = [entry for entry in entries if entry["kind"] != "metrics"]
-    batch: Batch = {}
-    sent: dict[tuple[str, int], dict[str, Any]] = {}
-    for entry in sendable:
-        records = batch.setdefault(entry["kind"], [])
-        sent[entry["kind"], len(records)] = entry
-        records.append(entry["record"])
-    if not sent:
-        return 0
-    again = {(refusal["kind"], refusal["index"]): refusal for refusal in load(batch)}
-    taken = {_identity(entry) for place, entry in sent.items() if place not in again}
-    reasons = {_identity(sent[place]): refusal for place, refusal in again.items()}
-    kept = [entry for entry in spool.refused() if _identity(entry) not in taken]
-    for entry in kept:
-        if (refusal := reasons.get(_identity(entry))) is not None:
-            entry.update(code=refusal["code"], message=refusal["message"])
-    spool.save_refused(kept)
-    progress = spool.progress
-    spool.save(replace(progress, refused=len(kept), delivered=progress.delivered + len(taken), error=None))
-    return len(taken)
-
-
-def resend_refused(root: Path, load: Callable[[Batch], list[dict[str, Any]]]) -> int:
-    """Send everything again that was refused and return how many were taken; what another delivers, it is asked for."""
-    taken = 0
-    for spool in find_spools(root):
-        entries = spool.refused()
-        if not entries:
-            continue
-        try:
-            lock = lock_file(spool.folder / "courier.lock")
-        except BlockingIOError:
-            spool.ask_to_resend()
-            continue
-        try:
-            taken += resend(spool, entries, load)
-        finally:
-            os.close(lock)
-    return taken

@@ -9,7 +9,8 @@ from typing import Any
 from openmanus_rl.errors import BadResponse, SettingsError, StackError, TransientError
 from openmanus_rl.gateway import Gateway, get_gateway
 from openmanus_rl.gateway.loading import Loader
-from openmanus_rl.recorder.courier import Batch, Sink
+from openmanus_rl.recorder.courier import Sink
+from openmanus_rl.recorder.spools import Batch
 from openmanus_rl.settings import Settings, load_settings
 
 __all__ = ["address_of", "connect", "connect_for", "spool_root"]

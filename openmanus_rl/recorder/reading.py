@@ -83,10 +83,16 @@ class SpoolReader:
         with file:
             file.seek(start)
             while file.tell() < end:
+                place = file.tell()
                 line = file.readline()
-                # A line without its end is still being written, or was never finished.
                 if not line.endswith(b"\n"):
-                    return
+                    # It is still being written, unless its writer, for want of room, went on in the next segment.
+                    if not segment_path(self._folder, self._segment + 1).exists():
+                        return
+                    file.seek(place)
+                    line = file.readline()
+                    if not line:
+                        return
                 yield line
 
     def _add(self, line: bytes, batch: SpoolBatch, *, only_metrics: bool = False) -> None:

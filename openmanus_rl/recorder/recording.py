@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from openmanus_rl.recorder.courier import Spool
 from openmanus_rl.recorder.destination import address_of, spool_root
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
+from openmanus_rl.recorder.spools import Spool
 from openmanus_rl.settings import Settings
 
 __all__ = ["Recording", "Stats"]

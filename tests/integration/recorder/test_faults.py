@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from openmanus_rl.errors import OpenManusError, TransientError
-from openmanus_rl.recorder.courier import Courier, Sink, Spool, find_spools
+from openmanus_rl.recorder.courier import Courier, Sink
 from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.spool import SpoolWriter
+from openmanus_rl.recorder.spools import Spool, find_spools
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
 

@@ -19,9 +19,10 @@ import openmanus_rl
 import openmanus_rl.recorder
 import openmanus_rl.records.ids
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError
-from openmanus_rl.recorder.courier import Courier, Spool, find_spools
+from openmanus_rl.recorder.courier import Courier
 from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.spool import SpoolWriter
+from openmanus_rl.recorder.spools import Spool, find_spools
 from openmanus_rl.settings import load_settings
 
 from .conftest import Query, wait_until

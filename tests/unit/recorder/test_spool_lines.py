@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
-from openmanus_rl.recorder.courier import Courier, Spool
+from openmanus_rl.recorder.courier import Courier
 from openmanus_rl.recorder.plain import dump_line, dump_text
 from openmanus_rl.recorder.reading import SpoolReader
 from openmanus_rl.recorder.spool import Position, SpoolWriter
+from openmanus_rl.recorder.spools import Spool
 
 
 class Unspeakable:
@@ -113,6 +115,23 @@ def test_a_line_that_its_dead_writer_did_not_finish_holds_nothing_up(tmp_path: P
     courier.deliver()
     assert not writer.folder.exists()
     assert [record["id"] for batch in sink.batches for record in batch["rollouts"]] == ["whole"]
+
+
+def test_a_line_that_broke_off_at_the_end_of_a_segment_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x", segment_bytes=100)
+    real_write = os.write
+    monkeypatch.setattr("openmanus_rl.recorder.spool.os.write", lambda file, data: real_write(file, data[:100]))
+    writer.append("rollouts", {"id": "first", "text": "y" * 200})
+    monkeypatch.undo()
+    assert writer.waiting == 1
+    writer.append("rollouts", {"id": "second"})
+    sink = Taker()
+    Courier(tmp_path, connect=lambda: sink).deliver()
+    assert [record["id"] for batch in sink.batches for record in batch["rollouts"]] == ["first", "second"]
+    assert Spool(writer.folder).progress.taken == 2
+    writer.close()
 
 
 def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,164 @@
+"""Spools as those see them who deliver them or look on: how far they are, what was refused, what waits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from openmanus_rl.recorder.spool import Position, lock_file
+
+__all__ = ["Batch", "Load", "Progress", "Spool", "find_spools", "identity", "overview", "resend", "resend_refused"]
+
+_RESEND_MARK = "resend"
+
+Batch = dict[str, list[dict[str, Any]]]
+Load = Callable[[Batch], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a spool has been delivered."""
+
+    segment: int = 1
+    offset: int = 0
+    taken: int = 0
+    """The lines before this place that were whole: delivered or refused."""
+    delivered: int = 0
+    refused: int = 0
+    damaged: int = 0
+    error: str | None = None
+
+    @property
+    def position(self) -> Position:
+        return Position(self.segment, self.offset)
+
+
+@dataclass(frozen=True)
+class Spool:
+    """A spool as its deliverers and onlookers see it."""
+
+    folder: Path
+
+    @property
+    def progress(self) -> Progress:
+        try:
+            return Progress(**orjson.loads((self.folder / "progress.json").read_bytes()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return Progress()
+
+    def save(self, progress: Progress) -> None:
+        aside = self.folder / f"progress.{os.getpid()}.new"
+        aside.write_bytes(orjson.dumps(asdict(progress)))
+        aside.replace(self.folder / "progress.json")
+
+    def meta(self) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = orjson.loads((self.folder / "meta.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def refused(self) -> list[dict[str, Any]]:
+        """Return what the database did not take: kind, record, reason, and when it was first refused."""
+        try:
+            lines = (self.folder / "refused.jsonl").read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        return [orjson.loads(line) for line in lines]
+
+    def save_refused(self, refused: list[dict[str, Any]]) -> None:
+        aside = self.folder / f"refused.{os.getpid()}.new"
+        aside.write_bytes(b"".join(orjson.dumps(entry) + b"\n" for entry in refused))
+        aside.replace(self.folder / "refused.jsonl")
+
+    def unread_bytes(self) -> int:
+        """Return how much of the spool has not been delivered."""
+        # The files first: what is delivered meanwhile then counts as unread, never the other way round.
+        sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("*.jsonl") if path.stem.isdigit()}
+        progress = self.progress
+        return max(0, sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset)
+
+    def ask_to_resend(self) -> None:
+        """Ask whoever delivers the spool to send what was refused again."""
+        (self.folder / _RESEND_MARK).touch()
+
+    def was_asked_to_resend(self) -> bool:
+        """Say whether that was asked since the last time."""
+        try:
+            (self.folder / _RESEND_MARK).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def find_spools(root: Path) -> Iterator[Spool]:
+    """Yield the spools below a root, oldest first."""
+    if root.exists():
+        for folder in sorted(root.iterdir()):
+            if (folder / "meta.json").exists():
+                yield Spool(folder)
+
+
+def overview(root: Path) -> dict[str, Any]:
+    """Return what waits below a root, what was refused, and why delivery does not get on, where it does not."""
+    spools = list(find_spools(root))
+    progress = [spool.progress for spool in spools]
+    return {
+        "spools": len(spools),
+        "queued_bytes": sum(spool.unread_bytes() for spool in spools),
+        "refused": sum(one.refused for one in progress),
+        "error": next((one.error for one in reversed(progress) if one.error is not None), None),
+    }
+
+
+def identity(entry: dict[str, Any]) -> bytes:
+    """Return what makes a refusal the same one, whatever the reason."""
+    return orjson.dumps([entry["kind"], entry["record"]], option=orjson.OPT_SORT_KEYS)
+
+
+def resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
+    """Send refused records again, and keep those that are refused again; return how many were taken."""
+    sendable = [entry for entry in entries if entry["kind"] != "metrics"]
+    batch: Batch = {}
+    sent: dict[tuple[str, int], dict[str, Any]] = {}
+    for entry in sendable:
+        records = batch.setdefault(entry["kind"], [])
+        sent[entry["kind"], len(records)] = entry
+        records.append(entry["record"])
+    if not sent:
+        return 0
+    again = {(refusal["kind"], refusal["index"]): refusal for refusal in load(batch)}
+    taken = {identity(entry) for place, entry in sent.items() if place not in again}
+    reasons = {identity(sent[place]): refusal for place, refusal in again.items()}
+    kept = [entry for entry in spool.refused() if identity(entry) not in taken]
+    for entry in kept:
+        if (refusal := reasons.get(identity(entry))) is not None:
+            entry.update(code=refusal["code"], message=refusal["message"])
+    spool.save_refused(kept)
+    progress = spool.progress
+    spool.save(replace(progress, refused=len(kept), delivered=progress.delivered + len(taken), error=None))
+    return len(taken)
+
+
+def resend_refused(root: Path, load: Load) -> int:
+    """Send everything again that was refused and return how many were taken; what another delivers, it is asked for."""
+    taken = 0
+    for spool in find_spools(root):
+        entries = spool.refused()
+        if not entries:
+            continue
+        try:
+            lock = lock_file(spool.folder / "courier.lock")
+        except BlockingIOError:
+            spool.ask_to_resend()
+            continue
+        try:
+            taken += resend(spool, entries, load)
+        finally:
+            os.close(lock)
+    return taken
