@@ -55,5 +55,4 @@ def test_the_python_snippets_run_one_after_the_other(stack, project: Path) -> No
 
 @pytest.mark.parametrize("number", range(len(of_language("bash"))))
 def test_the_shell_snippets_run(stack, project: Path, number: int) -> None:
-    printed = run(["bash", "-euo", "pipefail", "-c", of_language("bash")[number]], stack=stack, cwd=project)
-    assert printed
+    run(["bash", "-euo", "pipefail", "-c", of_language("bash")[number]], stack=stack, cwd=project)

@@ -16,6 +16,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": {"errors", "records"},
     "gateway": BASE | {"records", "gateway"},
     "managers": BASE | {"records", "gateway", "managers"},
+    "recorder": BASE | {"records", "gateway", "recorder"},
+    "export": BASE | {"records", "gateway", "managers", "export"},
 }
 
 
