@@ -105,7 +105,7 @@ class Courier:
         """Try what hung on something unknown again, ever more rarely: another process may have sent it meanwhile."""
         pause = self._orphan_pauses.setdefault(spool.folder, _Pause())
         if spool.was_asked_to_resend():
-            resend(spool, spool.refused(), self._load)
+            route.resend(spool.refused(), self._load)
         if time.monotonic() >= pause.until:
             taken = route.retry_orphans(self._load, patience_seconds=self._orphan_patience_seconds)
             pause.renew(shortest=taken > 0)
@@ -167,6 +167,7 @@ class _Route:
         self._lock = lock
         self._batch_bytes = batch_bytes
         self._reader: SpoolReader | None = None
+        self._kept: set[bytes] | None = None
 
     @classmethod
     def open(cls, spool: Spool, batch_bytes: int) -> _Route | None:
@@ -196,7 +197,7 @@ class _Route:
             raise
         found = [_entry(batch.records, refusal) for refusal in refusals]
         # A heartbeat says nothing that could be lost: of a run that is gone, there is no news.
-        entries = batch.refused + [entry for entry in found if entry["record"].keys() != {"id"}]
+        entries = batch.refused + [entry for entry in found if not _is_heartbeat(entry)]
         refused = self._keep_refused(entries) if entries else progress.refused
         self._spool.save(
             Progress(
@@ -223,7 +224,7 @@ class _Route:
         """Send again what hung on something unknown not long ago; return how many of them were taken."""
         young = time.time() - patience_seconds
         orphans = [entry for entry in self._spool.refused() if entry["code"] == "OM404" and entry["refused_at"] > young]
-        return resend(self._spool, orphans, load) if orphans else 0
+        return self.resend(orphans, load) if orphans else 0
 
     def is_finished(self) -> bool:
         """Say whether nobody writes here any more and all of it is delivered or refused."""
@@ -247,9 +248,21 @@ class _Route:
             if entry["code"] != "OM404":
                 _logger.error("refused, kept in %s: %s", self._spool.folder / "refused.jsonl", entry["message"])
         # Read again after a crash, a batch is refused again: once is enough.
-        kept = {identity(entry): entry for entry in [*self._spool.refused(), *entries]}
-        self._spool.save_refused(list(kept.values()))
-        return len(kept)
+        if self._kept is None:
+            self._kept = {identity(entry) for entry in self._spool.refused()}
+        fresh = {key: entry for entry in entries if (key := identity(entry)) not in self._kept}
+        self._spool.add_refused(list(fresh.values()))
+        self._kept |= fresh.keys()
+        return len(self._kept)
+
+    def resend(self, entries: list[dict[str, Any]], load: Load) -> int:
+        """Send refused records again and return how many were taken."""
+        self._kept = None
+        return resend(self._spool, entries, load)
+
+
+def _is_heartbeat(entry: dict[str, Any]) -> bool:
+    return entry["kind"] == "training_runs" and set(entry["record"]) == {"id"}
 
 
 def _entry(records: Batch, refusal: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +71,21 @@ class Spool:
             lines = (self.folder / "refused.jsonl").read_bytes().splitlines()
         except FileNotFoundError:
             return []
-        return [orjson.loads(line) for line in lines]
+        found = []
+        for line in lines:
+            # One that broke off belongs to a batch that was not finished, and is refused again.
+            with suppress(ValueError):
+                found.append(orjson.loads(line))
+        return found
+
+    def add_refused(self, refused: list[dict[str, Any]]) -> None:
+        """Write down further refusals; those before stay as they are, however many they are."""
+        with (self.folder / "refused.jsonl").open("a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":
+                    file.write(b"\n")
+            file.write(b"".join(orjson.dumps(entry) + b"\n" for entry in refused))
 
     def save_refused(self, refused: list[dict[str, Any]]) -> None:
         aside = self.folder / f"refused.{os.getpid()}.new"
@@ -118,7 +134,8 @@ def overview(root: Path) -> dict[str, Any]:
 
 def identity(entry: dict[str, Any]) -> bytes:
     """Return what makes a refusal the same one, whatever the reason."""
-    return orjson.dumps([entry["kind"], entry["record"]], option=orjson.OPT_SORT_KEYS)
+    said = orjson.dumps([entry["kind"], entry["record"]], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(said).digest()
 
 
 def resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:

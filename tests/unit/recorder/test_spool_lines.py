@@ -134,6 +134,36 @@ def test_a_line_that_broke_off_at_the_end_of_a_segment_holds_nothing_up(
     writer.close()
 
 
+class Refuser(Taker):
+    """Takes nothing."""
+
+    def load(self, batch: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        super().load(batch)
+        return [
+            {"kind": kind, "index": index, "code": "OM400", "message": "no"}
+            for kind, records in batch.items()
+            for index in range(len(records))
+        ]
+
+
+def test_each_refusal_is_kept_once_also_after_a_crash_in_the_middle(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x")
+    spool = Spool(writer.folder)
+    for number in range(5):
+        writer.append("rollouts", {"id": str(number)})
+    (writer.folder / "refused.jsonl").write_bytes(b'{"kind":"rollouts","reco')
+    writer.close()
+    for batch_bytes in (1, 10_000):
+        # A courier that died before it could write down how far it was.
+        (writer.folder / "progress.json").unlink(missing_ok=True)
+        courier = Courier(tmp_path, connect=Refuser, batch_bytes=batch_bytes)
+        segment = (writer.folder / "000001.jsonl").read_bytes()
+        courier.deliver()
+        assert [entry["record"]["id"] for entry in spool.refused()] == list("01234")
+        assert spool.progress.refused == 5
+        (writer.folder / "000001.jsonl").write_bytes(segment)
+
+
 def test_a_clock_that_jumps_back_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = SpoolWriter(tmp_path, url="x", run_id="x", segment_bytes=500)
     clock = [2_000_000_000.0]
