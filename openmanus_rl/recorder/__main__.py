@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from pathlib import Path
 
 from openmanus_rl.recorder.courier import Courier
@@ -11,17 +12,29 @@ from openmanus_rl.recorder.destination import connect_for
 from openmanus_rl.recorder.spool import lock_file
 
 _IDLE_SECONDS = 5.0
+_LOCK_ATTEMPTS = 5
+_LOCK_PAUSE_SECONDS = 0.1
 
 
 def main() -> None:
     """Deliver until nothing is left and nobody writes; at once if another courier does so already."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     root = Path(sys.argv[1])
-    try:
-        lock_file(root / "courier.lock")
-    except BlockingIOError:
-        return
-    Courier(root, connect=lambda: connect_for(root)).run(until_idle_seconds=_IDLE_SECONDS)
+    if _take_over(root):
+        Courier(root, connect=lambda: connect_for(root)).run(until_idle_seconds=_IDLE_SECONDS)
+
+
+def _take_over(root: Path) -> bool:
+    """Become the courier of these spools, for as long as this process lives; False if another one is."""
+    # Whoever looks whether there is a courier holds the lock for a moment: that is no courier.
+    for _ in range(_LOCK_ATTEMPTS):
+        try:
+            lock_file(root / "courier.lock")
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return True
+    return False
 
 
 if __name__ == "__main__":
