@@ -141,7 +141,7 @@ def test_ctrl_c_stops_a_foreground_stack_cleanly(home: Any) -> None:
     os.killpg(process.pid, signal.SIGINT)  # As a terminal does: the whole group gets it.
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
-    assert "Dashboard" in out
+    assert "The stack is running" in out
     assert str(home.root) in out
     assert not home.processes()
     assert "database system is shut down" in (home.root / "logs" / "postgres.log").read_text()

@@ -47,7 +47,7 @@ def script(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
 def test_the_contracts_example_is_recorded_whole(query: Query) -> None:
     with openmanus_rl.init(
         name="cartpole-ppo", algorithm="ppo", environment="CartPole-v1", config={"lr": 3e-4},
-        run_name="cartpole-1", resume="allow",
+        run_name="cartpole-of-the-contract", resume="allow",
     ) as run:  # fmt: skip
         run.log({"loss": 0.31, "reward": 12.0}, step=10)
         with (
@@ -64,7 +64,7 @@ def test_the_contracts_example_is_recorded_whole(query: Query) -> None:
     wait_until(lambda: has_status(query, run, "completed"))
 
     (found,) = query("select * from training_runs where id = %s", run.id)
-    assert (found["algorithm"], found["config"], found["run_name"]) == ("ppo", {"lr": 3e-4}, "cartpole-1")
+    assert (found["algorithm"], found["config"], found["run_name"]) == ("ppo", {"lr": 3e-4}, "cartpole-of-the-contract")
     points = query("select name, step, value from metrics where training_run_id = %s order by name", run.id)
     assert points == [{"name": "loss", "step": 10, "value": 0.31}, {"name": "reward", "step": 10, "value": 12.0}]
     (found,) = query("select r.*, g.reward_mean from rollouts r join rollout_groups g on g.id = r.group_id"
