@@ -66,6 +66,21 @@ def test_an_unknown_step_is_an_error_that_lists_the_steps() -> None:
         assert step in result.stderr
 
 
+def test_migrations_and_datasets_are_deployed_and_may_be_again(stack, supabase_cli) -> None:
+    env = {
+        "SUPABASE_CLI": supabase_cli("--version").args[0],
+        "DATABASE_URL": stack.database_url,
+        "SUPABASE_URL": stack.url,
+        "SUPABASE_SERVICE_ROLE_KEY": stack.secret_key,
+    }
+    for _ in range(2):
+        result = deploy("migrations", "datasets", env=env)
+        assert result.returncode == 0, result.stdout + result.stderr
+    assert "up to date" in (result.stdout + result.stderr).lower()
+    assert "unchanged" in result.stdout + result.stderr
+    assert stack.secret_key not in result.stdout + result.stderr
+
+
 def test_the_check_passes_on_a_stack_that_answers(stack) -> None:
     result = deploy("check", env={"SUPABASE_URL": stack.url, "SUPABASE_SERVICE_ROLE_KEY": stack.secret_key})
     assert result.returncode == 0, result.stderr
