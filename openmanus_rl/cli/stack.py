@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from openmanus_rl import __version__
 from openmanus_rl.cli.console import output, phases, print_error, print_facts, print_json
+from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.local import launch
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.health import check_health
@@ -20,8 +21,6 @@ from openmanus_rl.local.stack_file import StackInfo
 from openmanus_rl.settings import Settings, load_settings
 
 NOT_RUNNING = 3
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def up(
