@@ -1,0 +1,26 @@
+"""Says which extra to install where an integration's library is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["provided_by", "require"]
+
+
+@contextmanager
+def provided_by(extra: str) -> Iterator[None]:
+    """Import libraries inside this block; a missing one is an error that names the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f'{error.name} is not installed; it comes with: pip install "openmanus-rl[{extra}]"'
+        raise ModuleNotFoundError(message, name=error.name, path=error.path) from error
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import a library that only some calls need; if it is missing, the error names the extra that installs it."""
+    with provided_by(extra):
+        return import_module(module)
