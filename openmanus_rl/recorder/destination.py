@@ -8,7 +8,6 @@ from typing import Any
 
 from openmanus_rl.errors import BadResponse, SettingsError, StackError, TransientError
 from openmanus_rl.gateway import Gateway, get_gateway
-from openmanus_rl.gateway.loading import Loader
 from openmanus_rl.recorder.courier import Sink
 from openmanus_rl.recorder.spools import Batch
 from openmanus_rl.settings import Settings, load_settings
@@ -35,6 +34,9 @@ def connect(settings: Settings) -> Sink:
         # Somebody may start it yet.
         raise TransientError(str(error)) from error
     if gateway.database_url is not None:
+        # Here, not above: loading psycopg takes as long as all else that `status` and `init` need.
+        from openmanus_rl.gateway.loading import Loader
+
         return Loader(gateway.database_url, connect_timeout_seconds=settings.connect_timeout_seconds)
     return HttpSink(gateway)
 
