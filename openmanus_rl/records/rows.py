@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 class PublicAgentStates(BaseModel):
     action: Optional[str] = Field(alias="action")
+    chat: Optional[List[int]] = Field(alias="chat")
     created_at: datetime.datetime = Field(alias="created_at")
     duration_ms: Optional[float] = Field(alias="duration_ms")
     environment_duration_ms: Optional[float] = Field(alias="environment_duration_ms")
@@ -28,6 +29,7 @@ class PublicAgentStates(BaseModel):
     info: Optional[JsonValue] = Field(alias="info")
     memory_summary: Optional[str] = Field(alias="memory_summary")
     messages: Optional[JsonValue] = Field(alias="messages")
+    messages_from: Optional[int] = Field(alias="messages_from")
     model_duration_ms: Optional[float] = Field(alias="model_duration_ms")
     model_response: Optional[JsonValue] = Field(alias="model_response")
     observation: Optional[str] = Field(alias="observation")
@@ -38,6 +40,7 @@ class PublicAgentStates(BaseModel):
 
 class PublicAgentStatesInsert(TypedDict):
     action: NotRequired[Annotated[Optional[str], Field(alias="action")]]
+    chat: NotRequired[Annotated[Optional[List[int]], Field(alias="chat")]]
     created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
     duration_ms: NotRequired[Annotated[Optional[float], Field(alias="duration_ms")]]
     environment_duration_ms: NotRequired[Annotated[Optional[float], Field(alias="environment_duration_ms")]]
@@ -45,6 +48,7 @@ class PublicAgentStatesInsert(TypedDict):
     info: NotRequired[Annotated[Optional[JsonValue], Field(alias="info")]]
     memory_summary: NotRequired[Annotated[Optional[str], Field(alias="memory_summary")]]
     messages: NotRequired[Annotated[Optional[JsonValue], Field(alias="messages")]]
+    messages_from: NotRequired[Annotated[Optional[int], Field(alias="messages_from")]]
     model_duration_ms: NotRequired[Annotated[Optional[float], Field(alias="model_duration_ms")]]
     model_response: NotRequired[Annotated[Optional[JsonValue], Field(alias="model_response")]]
     observation: NotRequired[Annotated[Optional[str], Field(alias="observation")]]
@@ -55,6 +59,7 @@ class PublicAgentStatesInsert(TypedDict):
 
 class PublicAgentStatesUpdate(TypedDict):
     action: NotRequired[Annotated[Optional[str], Field(alias="action")]]
+    chat: NotRequired[Annotated[Optional[List[int]], Field(alias="chat")]]
     created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
     duration_ms: NotRequired[Annotated[Optional[float], Field(alias="duration_ms")]]
     environment_duration_ms: NotRequired[Annotated[Optional[float], Field(alias="environment_duration_ms")]]
@@ -62,6 +67,7 @@ class PublicAgentStatesUpdate(TypedDict):
     info: NotRequired[Annotated[Optional[JsonValue], Field(alias="info")]]
     memory_summary: NotRequired[Annotated[Optional[str], Field(alias="memory_summary")]]
     messages: NotRequired[Annotated[Optional[JsonValue], Field(alias="messages")]]
+    messages_from: NotRequired[Annotated[Optional[int], Field(alias="messages_from")]]
     model_duration_ms: NotRequired[Annotated[Optional[float], Field(alias="model_duration_ms")]]
     model_response: NotRequired[Annotated[Optional[JsonValue], Field(alias="model_response")]]
     observation: NotRequired[Annotated[Optional[str], Field(alias="observation")]]
@@ -165,12 +171,14 @@ class PublicEvaluations(BaseModel):
     name: Optional[str] = Field(alias="name")
     owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
     progress: Optional[float] = Field(alias="progress")
+    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
     status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
     status_message: Optional[str] = Field(alias="status_message")
     step: Optional[int] = Field(alias="step")
     success_rate: Optional[float] = Field(alias="success_rate")
+    timeline: int = Field(alias="timeline")
     training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
     updated_at: datetime.datetime = Field(alias="updated_at")
 
@@ -188,12 +196,14 @@ class PublicEvaluationsInsert(TypedDict):
     name: NotRequired[Annotated[Optional[str], Field(alias="name")]]
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     progress: NotRequired[Annotated[Optional[float], Field(alias="progress")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     success_rate: NotRequired[Annotated[Optional[float], Field(alias="success_rate")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
 
@@ -211,12 +221,14 @@ class PublicEvaluationsUpdate(TypedDict):
     name: NotRequired[Annotated[Optional[str], Field(alias="name")]]
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     progress: NotRequired[Annotated[Optional[float], Field(alias="progress")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     success_rate: NotRequired[Annotated[Optional[float], Field(alias="success_rate")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
 
@@ -231,7 +243,9 @@ class PublicGenerations(BaseModel):
     model: Optional[str] = Field(alias="model")
     policy_version: Optional[int] = Field(alias="policy_version")
     position: int = Field(alias="position")
+    prompt: Optional[List[int]] = Field(alias="prompt")
     prompt_ids: Optional[List[int]] = Field(alias="prompt_ids")
+    tokens_from: Optional[int] = Field(alias="tokens_from")
     training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
 
 class PublicGenerationsInsert(TypedDict):
@@ -245,7 +259,9 @@ class PublicGenerationsInsert(TypedDict):
     model: NotRequired[Annotated[Optional[str], Field(alias="model")]]
     policy_version: NotRequired[Annotated[Optional[int], Field(alias="policy_version")]]
     position: NotRequired[Annotated[int, Field(alias="position")]]
+    prompt: NotRequired[Annotated[Optional[List[int]], Field(alias="prompt")]]
     prompt_ids: NotRequired[Annotated[Optional[List[int]], Field(alias="prompt_ids")]]
+    tokens_from: NotRequired[Annotated[Optional[int], Field(alias="tokens_from")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
 
 class PublicGenerationsUpdate(TypedDict):
@@ -259,7 +275,9 @@ class PublicGenerationsUpdate(TypedDict):
     model: NotRequired[Annotated[Optional[str], Field(alias="model")]]
     policy_version: NotRequired[Annotated[Optional[int], Field(alias="policy_version")]]
     position: NotRequired[Annotated[int, Field(alias="position")]]
+    prompt: NotRequired[Annotated[Optional[List[int]], Field(alias="prompt")]]
     prompt_ids: NotRequired[Annotated[Optional[List[int]], Field(alias="prompt_ids")]]
+    tokens_from: NotRequired[Annotated[Optional[int], Field(alias="tokens_from")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
 
 class PublicJobs(BaseModel):
@@ -400,10 +418,12 @@ class PublicMetricChunks(BaseModel):
     last_step: int = Field(alias="last_step")
     name: str = Field(alias="name")
     steps: List[int] = Field(alias="steps")
+    timeline: int = Field(alias="timeline")
     times: List[datetime.datetime] = Field(alias="times")
     training_run_id: uuid.UUID = Field(alias="training_run_id")
     updated_at: datetime.datetime = Field(alias="updated_at")
     values: List[float] = Field(alias="values")
+    visible_to: Optional[int] = Field(alias="visible_to")
 
 class PublicMetricChunksInsert(TypedDict):
     first_step: Annotated[int, Field(alias="first_step")]
@@ -411,10 +431,12 @@ class PublicMetricChunksInsert(TypedDict):
     last_step: Annotated[int, Field(alias="last_step")]
     name: Annotated[str, Field(alias="name")]
     steps: Annotated[List[int], Field(alias="steps")]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     times: Annotated[List[datetime.datetime], Field(alias="times")]
     training_run_id: Annotated[uuid.UUID, Field(alias="training_run_id")]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
     values: Annotated[List[float], Field(alias="values")]
+    visible_to: NotRequired[Annotated[Optional[int], Field(alias="visible_to")]]
 
 class PublicMetricChunksUpdate(TypedDict):
     first_step: NotRequired[Annotated[int, Field(alias="first_step")]]
@@ -422,10 +444,12 @@ class PublicMetricChunksUpdate(TypedDict):
     last_step: NotRequired[Annotated[int, Field(alias="last_step")]]
     name: NotRequired[Annotated[str, Field(alias="name")]]
     steps: NotRequired[Annotated[List[int], Field(alias="steps")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     times: NotRequired[Annotated[List[datetime.datetime], Field(alias="times")]]
     training_run_id: NotRequired[Annotated[uuid.UUID, Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
     values: NotRequired[Annotated[List[float], Field(alias="values")]]
+    visible_to: NotRequired[Annotated[Optional[int], Field(alias="visible_to")]]
 
 class PublicModelCheckpoints(BaseModel):
     checkpoint_number: int = Field(alias="checkpoint_number")
@@ -434,9 +458,11 @@ class PublicModelCheckpoints(BaseModel):
     id: uuid.UUID = Field(alias="id")
     metadata: JsonValue = Field(alias="metadata")
     metrics: JsonValue = Field(alias="metrics")
+    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
     size_bytes: Optional[int] = Field(alias="size_bytes")
     step: Optional[int] = Field(alias="step")
     storage_path: Optional[str] = Field(alias="storage_path")
+    timeline: int = Field(alias="timeline")
     training_run_id: uuid.UUID = Field(alias="training_run_id")
     updated_at: datetime.datetime = Field(alias="updated_at")
 
@@ -447,9 +473,11 @@ class PublicModelCheckpointsInsert(TypedDict):
     id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
     metadata: NotRequired[Annotated[JsonValue, Field(alias="metadata")]]
     metrics: NotRequired[Annotated[JsonValue, Field(alias="metrics")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     size_bytes: NotRequired[Annotated[Optional[int], Field(alias="size_bytes")]]
     step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     storage_path: NotRequired[Annotated[Optional[str], Field(alias="storage_path")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     training_run_id: Annotated[uuid.UUID, Field(alias="training_run_id")]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
 
@@ -460,9 +488,11 @@ class PublicModelCheckpointsUpdate(TypedDict):
     id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
     metadata: NotRequired[Annotated[JsonValue, Field(alias="metadata")]]
     metrics: NotRequired[Annotated[JsonValue, Field(alias="metrics")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     size_bytes: NotRequired[Annotated[Optional[int], Field(alias="size_bytes")]]
     step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     storage_path: NotRequired[Annotated[Optional[str], Field(alias="storage_path")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     training_run_id: NotRequired[Annotated[uuid.UUID, Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
 
@@ -522,6 +552,30 @@ class PublicRewardsUpdate(TypedDict):
     rollout_id: NotRequired[Annotated[uuid.UUID, Field(alias="rollout_id")]]
     step_number: NotRequired[Annotated[Optional[int], Field(alias="step_number")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
+
+class PublicRewinds(BaseModel):
+    created_at: datetime.datetime = Field(alias="created_at")
+    cut_at: datetime.datetime = Field(alias="cut_at")
+    id: uuid.UUID = Field(alias="id")
+    timeline: int = Field(alias="timeline")
+    to_step: int = Field(alias="to_step")
+    training_run_id: uuid.UUID = Field(alias="training_run_id")
+
+class PublicRewindsInsert(TypedDict):
+    created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
+    cut_at: Annotated[datetime.datetime, Field(alias="cut_at")]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    timeline: Annotated[int, Field(alias="timeline")]
+    to_step: Annotated[int, Field(alias="to_step")]
+    training_run_id: Annotated[uuid.UUID, Field(alias="training_run_id")]
+
+class PublicRewindsUpdate(TypedDict):
+    created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
+    cut_at: NotRequired[Annotated[datetime.datetime, Field(alias="cut_at")]]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
+    to_step: NotRequired[Annotated[int, Field(alias="to_step")]]
+    training_run_id: NotRequired[Annotated[uuid.UUID, Field(alias="training_run_id")]]
 
 class PublicRolloutGroups(BaseModel):
     completed_count: int = Field(alias="completed_count")
@@ -637,15 +691,18 @@ class PublicRollouts(BaseModel):
     owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
     policy_version: Optional[int] = Field(alias="policy_version")
     result: Optional[JsonValue] = Field(alias="result")
+    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
     seed: Optional[int] = Field(alias="seed")
     source: str = Field(alias="source")
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
     status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
     status_message: Optional[str] = Field(alias="status_message")
+    step: Optional[int] = Field(alias="step")
     step_count: Optional[int] = Field(alias="step_count")
     task_description: Optional[str] = Field(alias="task_description")
     task_id: Optional[uuid.UUID] = Field(alias="task_id")
+    timeline: int = Field(alias="timeline")
     total_reward: Optional[float] = Field(alias="total_reward")
     training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
     updated_at: datetime.datetime = Field(alias="updated_at")
@@ -667,15 +724,18 @@ class PublicRolloutsInsert(TypedDict):
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     policy_version: NotRequired[Annotated[Optional[int], Field(alias="policy_version")]]
     result: NotRequired[Annotated[Optional[JsonValue], Field(alias="result")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     seed: NotRequired[Annotated[Optional[int], Field(alias="seed")]]
     source: NotRequired[Annotated[str, Field(alias="source")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
+    step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     step_count: NotRequired[Annotated[Optional[int], Field(alias="step_count")]]
     task_description: NotRequired[Annotated[Optional[str], Field(alias="task_description")]]
     task_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="task_id")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     total_reward: NotRequired[Annotated[Optional[float], Field(alias="total_reward")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
@@ -697,15 +757,18 @@ class PublicRolloutsUpdate(TypedDict):
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     policy_version: NotRequired[Annotated[Optional[int], Field(alias="policy_version")]]
     result: NotRequired[Annotated[Optional[JsonValue], Field(alias="result")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     seed: NotRequired[Annotated[Optional[int], Field(alias="seed")]]
     source: NotRequired[Annotated[str, Field(alias="source")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
+    step: NotRequired[Annotated[Optional[int], Field(alias="step")]]
     step_count: NotRequired[Annotated[Optional[int], Field(alias="step_count")]]
     task_description: NotRequired[Annotated[Optional[str], Field(alias="task_description")]]
     task_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="task_id")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     total_reward: NotRequired[Annotated[Optional[float], Field(alias="total_reward")]]
     training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
@@ -845,6 +908,7 @@ class PublicTrainingRuns(BaseModel):
     status_message: Optional[str] = Field(alias="status_message")
     summary: JsonValue = Field(alias="summary")
     tags: List[str] = Field(alias="tags")
+    timeline: int = Field(alias="timeline")
     total_steps: Optional[int] = Field(alias="total_steps")
     updated_at: datetime.datetime = Field(alias="updated_at")
     visibility: str = Field(alias="visibility")
@@ -871,6 +935,7 @@ class PublicTrainingRunsInsert(TypedDict):
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     summary: NotRequired[Annotated[JsonValue, Field(alias="summary")]]
     tags: NotRequired[Annotated[List[str], Field(alias="tags")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     total_steps: NotRequired[Annotated[Optional[int], Field(alias="total_steps")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
     visibility: NotRequired[Annotated[str, Field(alias="visibility")]]
@@ -897,6 +962,7 @@ class PublicTrainingRunsUpdate(TypedDict):
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     summary: NotRequired[Annotated[JsonValue, Field(alias="summary")]]
     tags: NotRequired[Annotated[List[str], Field(alias="tags")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     total_steps: NotRequired[Annotated[Optional[int], Field(alias="total_steps")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
     visibility: NotRequired[Annotated[str, Field(alias="visibility")]]
@@ -912,12 +978,14 @@ class PublicTrainingSteps(BaseModel):
     phase: Optional[str] = Field(alias="phase")
     reward_mean: Optional[float] = Field(alias="reward_mean")
     reward_std: Optional[float] = Field(alias="reward_std")
+    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
     rollout_progress: Optional[float] = Field(alias="rollout_progress")
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
     status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
     status_message: Optional[str] = Field(alias="status_message")
     step: int = Field(alias="step")
+    timeline: int = Field(alias="timeline")
     tokens: Optional[int] = Field(alias="tokens")
     training_progress: Optional[float] = Field(alias="training_progress")
     training_run_id: uuid.UUID = Field(alias="training_run_id")
@@ -934,12 +1002,14 @@ class PublicTrainingStepsInsert(TypedDict):
     phase: NotRequired[Annotated[Optional[str], Field(alias="phase")]]
     reward_mean: NotRequired[Annotated[Optional[float], Field(alias="reward_mean")]]
     reward_std: NotRequired[Annotated[Optional[float], Field(alias="reward_std")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     rollout_progress: NotRequired[Annotated[Optional[float], Field(alias="rollout_progress")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     step: Annotated[int, Field(alias="step")]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     tokens: NotRequired[Annotated[Optional[int], Field(alias="tokens")]]
     training_progress: NotRequired[Annotated[Optional[float], Field(alias="training_progress")]]
     training_run_id: Annotated[uuid.UUID, Field(alias="training_run_id")]
@@ -956,12 +1026,14 @@ class PublicTrainingStepsUpdate(TypedDict):
     phase: NotRequired[Annotated[Optional[str], Field(alias="phase")]]
     reward_mean: NotRequired[Annotated[Optional[float], Field(alias="reward_mean")]]
     reward_std: NotRequired[Annotated[Optional[float], Field(alias="reward_std")]]
+    rewound_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="rewound_at")]]
     rollout_progress: NotRequired[Annotated[Optional[float], Field(alias="rollout_progress")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
     status_change_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="status_change_id")]]
     status_message: NotRequired[Annotated[Optional[str], Field(alias="status_message")]]
     step: NotRequired[Annotated[int, Field(alias="step")]]
+    timeline: NotRequired[Annotated[int, Field(alias="timeline")]]
     tokens: NotRequired[Annotated[Optional[int], Field(alias="tokens")]]
     training_progress: NotRequired[Annotated[Optional[float], Field(alias="training_progress")]]
     training_run_id: NotRequired[Annotated[uuid.UUID, Field(alias="training_run_id")]]
@@ -1070,6 +1142,7 @@ class PublicRunOverview(BaseModel):
     status_message: Optional[str] = Field(alias="status_message")
     summary: JsonValue = Field(alias="summary")
     tags: List[str] = Field(alias="tags")
+    timeline: int = Field(alias="timeline")
     total_steps: Optional[int] = Field(alias="total_steps")
     updated_at: datetime.datetime = Field(alias="updated_at")
     visibility: str = Field(alias="visibility")

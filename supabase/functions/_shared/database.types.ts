@@ -8,14 +8,14 @@ export type Database = {
           Tables: {
             "agent_states": {
                   Row: {
-                    "action": string | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null
+                    "action": string | null,"chat": (number)[] | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"messages_from": number | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "action"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id": string,"step_number": number,"thought"?: string | null,"training_run_id"?: string | null
+                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id": string,"step_number": number,"thought"?: string | null,"training_run_id"?: string | null
                   }
                   Update: {
-                    "action"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
+                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -74,14 +74,14 @@ isOneToOne: false
                   ]
                 },"evaluations": {
                   Row: {
-                    "checkpoint_id": string | null,"created_at": string,"environment": string | null,"finished_at": string | null,"id": string,"kind": string,"mean_reward": number | null,"mean_turns": number | null,"metadata": NonNullable<Json>,"model": string | null,"name": string | null,"owner_id": string | null,"progress": number | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"success_rate": number | null,"training_run_id": string | null,"updated_at": string
+                    "checkpoint_id": string | null,"created_at": string,"environment": string | null,"finished_at": string | null,"id": string,"kind": string,"mean_reward": number | null,"mean_turns": number | null,"metadata": NonNullable<Json>,"model": string | null,"name": string | null,"owner_id": string | null,"progress": number | null,"rewound_at": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"success_rate": number | null,"timeline": number,"training_run_id": string | null,"updated_at": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"training_run_id"?: string | null,"updated_at"?: string
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
                   }
                   Update: {
-                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"training_run_id"?: string | null,"updated_at"?: string
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
                   }
                   Relationships: [
                     {
@@ -106,14 +106,14 @@ isOneToOne: false
                   ]
                 },"generations": {
                   Row: {
-                    "advantages": (number)[] | null,"agent_state_id": string,"completion_ids": (number)[] | null,"finish_reason": string | null,"id": string,"logprobs": (number)[] | null,"mask": (boolean)[] | null,"model": string | null,"policy_version": number | null,"position": number,"prompt_ids": (number)[] | null,"training_run_id": string | null
+                    "advantages": (number)[] | null,"agent_state_id": string,"completion_ids": (number)[] | null,"finish_reason": string | null,"id": string,"logprobs": (number)[] | null,"mask": (boolean)[] | null,"model": string | null,"policy_version": number | null,"position": number,"prompt": (number)[] | null,"prompt_ids": (number)[] | null,"tokens_from": number | null,"training_run_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "advantages"?: (number)[] | null,"agent_state_id": string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt_ids"?: (number)[] | null,"training_run_id"?: string | null
+                    "advantages"?: (number)[] | null,"agent_state_id": string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt"?: (number)[] | null,"prompt_ids"?: (number)[] | null,"tokens_from"?: number | null,"training_run_id"?: string | null
                   }
                   Update: {
-                    "advantages"?: (number)[] | null,"agent_state_id"?: string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt_ids"?: (number)[] | null,"training_run_id"?: string | null
+                    "advantages"?: (number)[] | null,"agent_state_id"?: string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt"?: (number)[] | null,"prompt_ids"?: (number)[] | null,"tokens_from"?: number | null,"training_run_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -204,14 +204,14 @@ isOneToOne: false
                   ]
                 },"metric_chunks": {
                   Row: {
-                    "first_step": number,"id": string,"last_step": number,"name": string,"steps": (number)[],"times": (string)[],"training_run_id": string,"updated_at": string,"values": (number)[]
+                    "first_step": number,"id": string,"last_step": number,"name": string,"steps": (number)[],"timeline": number,"times": (string)[],"training_run_id": string,"updated_at": string,"values": (number)[],"visible_to": number | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "first_step": number,"id"?: string,"last_step": number,"name": string,"steps": (number)[],"times": (string)[],"training_run_id": string,"updated_at"?: string,"values": (number)[]
+                    "first_step": number,"id"?: string,"last_step": number,"name": string,"steps": (number)[],"timeline"?: number,"times": (string)[],"training_run_id": string,"updated_at"?: string,"values": (number)[],"visible_to"?: number | null
                   }
                   Update: {
-                    "first_step"?: number,"id"?: string,"last_step"?: number,"name"?: string,"steps"?: (number)[],"times"?: (string)[],"training_run_id"?: string,"updated_at"?: string,"values"?: (number)[]
+                    "first_step"?: number,"id"?: string,"last_step"?: number,"name"?: string,"steps"?: (number)[],"timeline"?: number,"times"?: (string)[],"training_run_id"?: string,"updated_at"?: string,"values"?: (number)[],"visible_to"?: number | null
                   }
                   Relationships: [
                     {
@@ -230,14 +230,14 @@ isOneToOne: false
                   ]
                 },"model_checkpoints": {
                   Row: {
-                    "checkpoint_number": number,"checksum": string | null,"created_at": string,"id": string,"metadata": NonNullable<Json>,"metrics": NonNullable<Json>,"size_bytes": number | null,"step": number | null,"storage_path": string | null,"training_run_id": string,"updated_at": string
+                    "checkpoint_number": number,"checksum": string | null,"created_at": string,"id": string,"metadata": NonNullable<Json>,"metrics": NonNullable<Json>,"rewound_at": string | null,"size_bytes": number | null,"step": number | null,"storage_path": string | null,"timeline": number,"training_run_id": string,"updated_at": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "checkpoint_number": number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"training_run_id": string,"updated_at"?: string
+                    "checkpoint_number": number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"rewound_at"?: string | null,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"timeline"?: number,"training_run_id": string,"updated_at"?: string
                   }
                   Update: {
-                    "checkpoint_number"?: number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"training_run_id"?: string,"updated_at"?: string
+                    "checkpoint_number"?: number,"checksum"?: string | null,"created_at"?: string,"id"?: string,"metadata"?: NonNullable<Json>,"metrics"?: NonNullable<Json>,"rewound_at"?: string | null,"size_bytes"?: number | null,"step"?: number | null,"storage_path"?: string | null,"timeline"?: number,"training_run_id"?: string,"updated_at"?: string
                   }
                   Relationships: [
                     {
@@ -291,6 +291,32 @@ isOneToOne: false
       columns: ["rollout_id"]
 isOneToOne: false
       referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"rewinds": {
+                  Row: {
+                    "created_at": string,"cut_at": string,"id": string,"timeline": number,"to_step": number,"training_run_id": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"cut_at": string,"id"?: string,"timeline": number,"to_step": number,"training_run_id": string
+                  }
+                  Update: {
+                    "created_at"?: string,"cut_at"?: string,"id"?: string,"timeline"?: number,"to_step"?: number,"training_run_id"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "rewinds_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rewinds_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
       referencedColumns: ["id"]
     }
                   ]
@@ -366,14 +392,14 @@ isOneToOne: false
                   ]
                 },"rollouts": {
                   Row: {
-                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null
+                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"rewound_at": string | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"timeline": number,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "attempt"?: number,"created_at"?: string,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                    "attempt"?: number,"created_at"?: string,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
                   }
                   Update: {
-                    "attempt"?: number,"created_at"?: string,"environment"?: string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                    "attempt"?: number,"created_at"?: string,"environment"?: string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -464,28 +490,28 @@ isOneToOne: false
                   ]
                 },"training_runs": {
                   Row: {
-                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Update: {
-                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Relationships: [
                     
                   ]
                 },"training_steps": {
                   Row: {
-                    "created_at": string,"finished_at": string | null,"grad_norm": number | null,"id": string,"kl": number | null,"loss": number | null,"metrics": NonNullable<Json>,"phase": string | null,"reward_mean": number | null,"reward_std": number | null,"rollout_progress": number | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number,"tokens": number | null,"training_progress": number | null,"training_run_id": string,"updated_at": string
+                    "created_at": string,"finished_at": string | null,"grad_norm": number | null,"id": string,"kl": number | null,"loss": number | null,"metrics": NonNullable<Json>,"phase": string | null,"reward_mean": number | null,"reward_std": number | null,"rewound_at": string | null,"rollout_progress": number | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number,"timeline": number,"tokens": number | null,"training_progress": number | null,"training_run_id": string,"updated_at": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step": number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id": string,"updated_at"?: string
+                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rewound_at"?: string | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step": number,"timeline"?: number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id": string,"updated_at"?: string
                   }
                   Update: {
-                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id"?: string,"updated_at"?: string
+                    "created_at"?: string,"finished_at"?: string | null,"grad_norm"?: number | null,"id"?: string,"kl"?: number | null,"loss"?: number | null,"metrics"?: NonNullable<Json>,"phase"?: string | null,"reward_mean"?: number | null,"reward_std"?: number | null,"rewound_at"?: string | null,"rollout_progress"?: number | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number,"timeline"?: number,"tokens"?: number | null,"training_progress"?: number | null,"training_run_id"?: string,"updated_at"?: string
                   }
                   Relationships: [
                     {
@@ -573,14 +599,14 @@ isOneToOne: false
                   ]
                 },"run_overview": {
                   Row: {
-                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Update: {
-                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Relationships: [
                     
@@ -591,20 +617,32 @@ isOneToOne: false
             "change_status":
 { Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
                            },
+"generation_prompt":
+{ Args: { "generation_id": string }; Returns: (number)[]
+                           },
 "heartbeat":
 { Args: { "current_step"?: number,"progress"?: number,"run_id": string }; Returns: string
                            },
 "ingest":
 { Args: { "all_or_nothing"?: boolean,"batch": Json,"return_rows"?: boolean }; Returns: Json
                            },
+"interrupt":
+{ Args: { "entries": Json,"reason"?: string }; Returns: number
+                           },
 "metric_names":
 { Args: { "training_run_id": string }; Returns: Json
                            },
 "metric_series":
-{ Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"to_step"?: number,"training_run_id": string }; Returns: Json
+{ Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"timeline"?: number,"to_step"?: number,"training_run_id": string }; Returns: Json
+                           },
+"resume_run":
+{ Args: { "change_id": string,"known_step"?: number,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
                            },
 "run_metrics":
 { Args: { "environment"?: string,"rollout_limit"?: number,"training_run_id"?: string }; Returns: Json
+                           },
+"turn_chat":
+{ Args: { "agent_state_id": string }; Returns: Json
                            }
           }
           Enums: {
