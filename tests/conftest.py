@@ -1,7 +1,12 @@
-"""What every test may use: one running stack for the whole session, and an environment that is nobody's."""
+"""What every test may use: one running stack for the whole session, and an environment that is nobody's.
+
+Tests run in several processes at once (`pytest -n auto`, as scripts/test does): each has a session of its own, with a
+stack of its own, and runs whole files.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -10,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +24,18 @@ import deno
 import pytest
 
 SUPABASE_CLI_VERSION = "3.1.0"
+# Each process starts servers of its own: beyond this, they cost more than they save.
+MAX_PROCESSES = 4
 
 # Whatever these hold would lead a test to the user's own data.
 _SETTING_PREFIXES = ("SUPABASE_", "POSTGRES_", "PG", "OPENMANUS_RL_", "DATABASE_URL")
 _given = {name: value for name, value in os.environ.items() if name.startswith(_SETTING_PREFIXES)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes `-n auto` means: one a core, but no more than one where all would share a given stack."""
+    return 0 if "SUPABASE_URL" in _given else min(os.cpu_count() or 1, MAX_PROCESSES)
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,21 @@ def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def one_at_a_time(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], AbstractContextManager[None]]:
+    """Return a lock that the test processes share, for what changes the machine: the first start adds a user to it."""
+    # The folder above: below it, each process has its own.
+    return lambda: _locked(tmp_path_factory.getbasetemp().parent / "one-at-a-time.lock")
+
+
 @pytest.fixture(scope="session")
 def homes() -> Iterator[Path]:
     """A folder for embedded stacks; not pytest's own, which each new session closes to Postgres's account."""
@@ -81,7 +110,9 @@ def homes() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def stack(homes: Path, _nobodys_environment: None) -> Iterator[RunningStack]:
+def stack(
+    homes: Path, one_at_a_time: Callable[[], AbstractContextManager[None]], _nobodys_environment: None
+) -> Iterator[RunningStack]:
     """One Supabase for the whole session: the one that the environment names, else an embedded one."""
     home = homes / "stack"
     home.mkdir()
@@ -89,7 +120,8 @@ def stack(homes: Path, _nobodys_environment: None) -> Iterator[RunningStack]:
         yield _given_stack(home)
         return
     env = clean_env(OPENMANUS_RL_HOME=str(home))
-    started = run_cli("up", "--detach", "--port", "0", "--json", env=env)
+    with one_at_a_time():
+        started = run_cli("up", "--detach", "--port", "0", "--json", env=env)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         report = json.loads(started.stdout)
@@ -118,9 +150,12 @@ def _fetch_supabase_cli() -> Path:
     package = f"@supabase/cli-{system}-{machine}"
     cache = Path(__file__).parents[1] / ".cache" / "supabase-cli"
     pattern = f"npm/*/{package}/{SUPABASE_CLI_VERSION}/bin/supabase"
-    if not list(cache.glob(pattern)):
-        command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", f"npm:{package}@{SUPABASE_CLI_VERSION}"]
-        subprocess.run(command, env=os.environ | {"DENO_DIR": str(cache)}, check=True, capture_output=True)
+    # Who waited here finds what the other fetched, whole.
+    with _locked(cache.with_suffix(".lock")):
+        if not list(cache.glob(pattern)):
+            package = f"npm:{package}@{SUPABASE_CLI_VERSION}"
+            command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", package]
+            subprocess.run(command, env=os.environ | {"DENO_DIR": str(cache)}, check=True, capture_output=True)
     return next(cache.glob(pattern))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import psycopg
@@ -15,9 +16,11 @@ from .writing import Database
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server(one_at_a_time: Callable[[], AbstractContextManager[None]]) -> Iterator[Server]:
     """The Postgres of the embedded stack, with databases `system` (before the migrations) and `migrated`."""
-    with Server(installed_binaries().folder) as server:
+    with ExitStack() as opened:
+        with one_at_a_time():
+            server = opened.enter_context(Server(installed_binaries().folder))
         make_system_schema(server.create_database("system"))
         apply_migrations(server.create_database("migrated", template="system"))
         yield server

@@ -149,7 +149,7 @@ def test_metrics_of_an_environment_and_the_newest_rollouts(db: Connection) -> No
         ("rollout_limit => -1", "OM400"),
         ("rollout_limit => 1001", "OM400"),
         ("rollout_limit => null", "OM400"),
-        (f"'{new_id()}'", "OM404"),
+        pytest.param(f"'{new_id()}'", "OM404", id="an unknown run"),
     ],
 )
 def test_metrics_of_what_cannot_be_are_an_error(db: Connection, arguments: str, code: str) -> None:

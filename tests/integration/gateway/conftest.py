@@ -8,7 +8,8 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,12 +77,13 @@ class Postgres:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres(one_at_a_time: Callable[[], AbstractContextManager[None]]) -> Iterator[Postgres]:
     """A running, empty Postgres."""
     # Not below pytest's own folder, which is closed to the user that Postgres runs as.
     with tempfile.TemporaryDirectory(prefix="gateway-postgres-") as directory:
         server = Postgres(Path(directory).resolve())
-        server.create()
+        with one_at_a_time():
+            server.create()
         server.start()
         yield server
         server.stop(mode="immediate")

@@ -98,15 +98,24 @@ def test_a_changed_schema_is_served_without_a_restart(gateway: Gateway, sql: psy
 
 
 def test_a_hangup_signal_reads_the_schema_again(own_gateway: Gateway, sql: psycopg.Connection) -> None:
-    sql.execute("set session_replication_role = replica")  # event triggers stay silent
-    sql.execute("create table public.unannounced (id integer); grant all on public.unannounced to service_role")
-    try:
+    def answer_for(table: str) -> int:
         headers = {"apikey": own_gateway.settings.secret_key}
-        assert httpx.get(f"{own_gateway.url}/rest/v1/unannounced", headers=headers).status_code == 404
+        return httpx.get(f"{own_gateway.url}/rest/v1/{table}", headers=headers).status_code
+
+    sql.execute("set session_replication_role = replica")  # event triggers stay silent
+    # A gateway reads the schema once more when it has just started, and may so find the first of them.
+    tables = ["unannounced", "unannounced_either"]
+    try:
+        for table in tables:
+            sql.execute(f"create table public.{table} (id integer); grant all on public.{table} to service_role")
+            if (answer := answer_for(table)) == 404:
+                break
+        assert answer == 404
         os.kill(own_gateway.process.pid, signal.SIGHUP)
-        eventually(lambda: httpx.get(f"{own_gateway.url}/rest/v1/unannounced", headers=headers).status_code == 200)
+        eventually(lambda: answer_for(table) == 200)
     finally:
-        sql.execute("drop table public.unannounced")
+        for table in tables:
+            sql.execute(f"drop table if exists public.{table}")
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

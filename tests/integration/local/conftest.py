@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,11 @@ class HomeUnderTest:
 
 
 @pytest.fixture(scope="session")
-def template(homes: Path) -> Path:
+def template(homes: Path, one_at_a_time: Callable[[], AbstractContextManager[None]]) -> Path:
     """A home that was started and stopped once: copies of it start sooner than new ones."""
     home = HomeUnderTest(homes / "template")
-    home.up()
+    with one_at_a_time():
+        home.up()
     assert home.run("down").returncode == 0
     return home.root
 
