@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "members": ("members", "app"),
     "sync": ("sync", "sync"),
     "export": ("export", "export"),
+    "import": ("importing", "import_"),
     "migrate": ("migrate", "migrate"),
 }
 

@@ -1,0 +1,7 @@
+"""Importing: JSONL that other programs wrote, as rollouts of a run."""
+
+from __future__ import annotations
+
+from openmanus_rl.importing.importer import FORMATS, FileReport, Import
+
+__all__ = ["FORMATS", "FileReport", "Import"]

@@ -1,0 +1,170 @@
+"""An import: files, one after the other, into one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.importing.chat_lines import ChatLines
+from openmanus_rl.importing.identity import Naming
+from openmanus_rl.importing.lines import BadLine, Line, LineError, LineFile
+from openmanus_rl.importing.step_lines import StepLines
+from openmanus_rl.importing.writing import BATCH_BYTES, BatchWriter
+from openmanus_rl.recorder.spools import Load
+
+__all__ = ["FORMATS", "FileReport", "Import", "Listener", "RefusedLine", "check_files"]
+
+FORMATS: dict[str, type[StepLines] | type[ChatLines]] = {format_.name: format_ for format_ in (StepLines, ChatLines)}
+"""The formats that can be read, by name."""
+
+_KEPT_REFUSALS = 100
+_LINES_PER_NEWS = 64
+_LINES_LOOKED_AT = 100
+
+
+@dataclass(frozen=True)
+class RefusedLine:
+    """A line of which something was not taken, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class FileReport:
+    """What became of a file."""
+
+    path: str
+    format: str | None = None
+    lines: int = 0
+    rollouts: int = 0
+    turns: int = 0
+    refused: int = 0
+    """How many lines were refused; of the first of them it is said below why."""
+    refusals: list[RefusedLine] = field(default_factory=list)
+
+    def refuse(self, line_number: int, reason: str) -> None:
+        """Note that a line was refused."""
+        self.refused += 1
+        if len(self.refusals) < _KEPT_REFUSALS:
+            self.refusals.append(RefusedLine(line_number, reason))
+
+
+class Listener(Protocol):
+    """Is told how an import goes."""
+
+    def recognised(self, report: FileReport) -> None:
+        """The format of a file was found out."""
+
+    def moved(self, path: str, read_bytes: int) -> None:
+        """So much of a file has been read."""
+
+
+class Import:
+    """Brings files into a run; what it says of each file is kept up while it goes on."""
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        run_id: str,
+        format_name: str | None = None,
+        environment: str | None = None,
+        listener: Listener | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
+        self.reports: list[FileReport] = []
+        self.environments: set[str] = set()
+        """The environments of what was imported."""
+        self._load = load
+        self._run_id = run_id
+        self._format_name = format_name
+        self._environment = environment
+        self._listener = listener
+        self._batch_bytes = batch_bytes
+        self._naming = Naming(run_id)
+
+    def add_file(self, path: str) -> FileReport:
+        """Import a file and return what became of it."""
+        report = FileReport(path)
+        self.reports.append(report)
+        writer = BatchWriter(self._load, on_refused=report.refuse, batch_bytes=self._batch_bytes)
+        try:
+            with LineFile(path) as file:
+                self._add_lines(file, report, writer)
+        finally:
+            # Also when it is interrupted: then this says how far it came.
+            report.rollouts, report.turns = writer.written["rollouts"], writer.written["agent_states"]
+        return report
+
+    def _add_lines(self, file: LineFile, report: FileReport, writer: BatchWriter) -> None:
+        reader: StepLines | ChatLines | None = None
+        for line in self._told(file):
+            report.lines += 1
+            if isinstance(line, BadLine):
+                report.refuse(line.number, line.reason)
+                continue
+            if reader is None:
+                reader = self._open_reader(line, report, writer)
+            try:
+                reader.add(line)
+            except LineError as error:
+                report.refuse(line.number, str(error))
+            writer.end_line(len(line.text))
+        if reader is not None:
+            reader.finish()
+            writer.flush()
+            self.environments |= reader.environments
+
+    def _told(self, file: LineFile) -> Iterator[Line | BadLine]:
+        for number, line in enumerate(file):
+            yield line
+            if self._listener is not None and number % _LINES_PER_NEWS == 0:
+                self._listener.moved(file.path, file.read_bytes)
+        if self._listener is not None:
+            self._listener.moved(file.path, file.read_bytes)
+
+    def _open_reader(self, line: Line, report: FileReport, writer: BatchWriter) -> StepLines | ChatLines:
+        report.format = self._format_name or _recognise(report.path, line)
+        if self._listener is not None:
+            self._listener.recognised(report)
+        return FORMATS[report.format](
+            writer,
+            run_id=self._run_id,
+            naming=self._naming,
+            file_number=len(self.reports),
+            environment=self._environment,
+        )
+
+
+def _recognise(path: str, line: Line) -> str:
+    for name, format_ in FORMATS.items():
+        if format_.recognises(line.value):
+            return name
+    fields = ", ".join(list(line.value)[:10]) or "nothing"
+    raise InvalidInput(
+        f"{path}: line {line.number} is neither a step (env_id, step, action) nor a conversation (messages, "
+        f"conversations, prompt and completion); it has {fields}",
+        field="format",
+        hint="if it is one of these nevertheless, say so with --format",
+    )
+
+
+def check_files(paths: list[str], *, format_name: str | None) -> None:
+    """Refuse files that are given twice, can't be opened or are of no known format, before anything is written."""
+    names: set[str] = set()
+    for path in paths:
+        name = path if path == "-" else str(Path(path).resolve())
+        if name in names:
+            raise InvalidInput(f"{path}: it is given twice", field="file", hint="give each file once")
+        names.add(name)
+        if path == "-":
+            continue
+        with LineFile(path) as file:
+            first = next((line for line in islice(file, _LINES_LOOKED_AT) if isinstance(line, Line)), None)
+            if first is not None and format_name is None:
+                _recognise(path, first)

@@ -1,0 +1,112 @@
+"""Writing what lines say, some megabytes at a time, and telling which lines were refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from openmanus_rl.errors import InvalidInput, UnsupportedError
+from openmanus_rl.gateway import get_gateway
+from openmanus_rl.gateway.retry import RetryPolicy
+from openmanus_rl.recorder.destination import HttpSink
+from openmanus_rl.recorder.spools import Load
+
+__all__ = ["BATCH_BYTES", "BatchWriter", "opened_database"]
+
+BATCH_BYTES = 4 * 1024 * 1024
+# Records are small, but each has a cost of its own in memory and in the merge.
+_BATCH_RECORDS = 20_000
+_ANOTHER_TURN = "another turn is recorded for this step already; import this file into a run of its own with --run"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    kind: str
+    record: dict[str, Any]
+    line_number: int
+    counted: bool
+
+
+@contextmanager
+def opened_database() -> Iterator[Load]:
+    """Give the way into the database, by the faster one that the settings offer: Postgres, else HTTP."""
+    gateway = get_gateway()
+    if gateway.database_url is None:
+        yield HttpSink(gateway).load
+        return
+    from openmanus_rl.gateway.loading import Loader
+
+    loader = Loader(gateway.database_url)
+    try:
+        yield loader.load
+    finally:
+        loader.close()
+
+
+class BatchWriter:
+    """Collects the records of one file's lines and writes them in batches, each in one transaction."""
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        on_refused: Callable[[int, str], None],
+        batch_bytes: int = BATCH_BYTES,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self.written: Counter[str] = Counter()
+        """How many records of each kind were taken."""
+        self._load_batch = load
+        self._on_refused = on_refused
+        self._batch_bytes = batch_bytes
+        self._retry = retry or RetryPolicy()
+        self._entries: list[_Entry] = []
+        self._waiting_bytes = 0
+
+    def add(self, kind: str, record: dict[str, Any], *, line_number: int, counted: bool = True) -> None:
+        """Take a record that a line says; parents come before their children."""
+        known = {name: value for name, value in record.items() if value is not None}
+        self._entries.append(_Entry(kind, known, line_number, counted))
+
+    def end_line(self, size_bytes: int) -> None:
+        """Note that a line is through; a batch that is full is written."""
+        self._waiting_bytes += size_bytes
+        if self._waiting_bytes >= self._batch_bytes or len(self._entries) >= _BATCH_RECORDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything that waits; a failure leaves it waiting."""
+        if self._entries:
+            refused: dict[int, str] = {}
+            self._load(self._entries, refused)
+            self._entries, self._waiting_bytes = [], 0
+            for line_number, reason in sorted(refused.items()):
+                self._on_refused(line_number, reason)
+
+    def _load(self, entries: Sequence[_Entry], refused: dict[int, str]) -> None:
+        by_kind: dict[str, list[_Entry]] = {}
+        for entry in entries:
+            by_kind.setdefault(entry.kind, []).append(entry)
+        batch = {kind: [entry.record for entry in found] for kind, found in by_kind.items()}
+        try:
+            refusals = self._retry.run(lambda _left_seconds: self._load_batch(batch))
+        except UnsupportedError:
+            raise
+        except InvalidInput as error:
+            if len(entries) == 1:
+                refused.setdefault(entries[0].line_number, error.message)
+                return
+            # Something in it is too large, or can't be sent at all: find out what.
+            self._load(entries[: len(entries) // 2], refused)
+            self._load(entries[len(entries) // 2 :], refused)
+            return
+        self.written.update(entry.kind for entry in entries if entry.counted)
+        # Parents come first: what is said of a line first is the cause of what follows.
+        for refusal in refusals:
+            entry = by_kind[refusal["kind"]][refusal["index"]]
+            self.written[entry.kind] -= entry.counted
+            is_taken = refusal["kind"] == "agent_states" and refusal["code"] == "OM409"
+            refused.setdefault(entry.line_number, _ANOTHER_TURN if is_taken else refusal["message"])
