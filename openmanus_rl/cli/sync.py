@@ -12,7 +12,7 @@ from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.recorder.courier import Courier
 from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.spools import Spool, find_spools, resend_refused
-from openmanus_rl.settings import Settings, load_settings
+from openmanus_rl.settings import load_settings
 
 
 def sync(
@@ -30,7 +30,7 @@ def sync(
     root = spool_root(settings)
     courier = Courier(root, connect=lambda: connect(settings))
     delivered = _deliver(courier, list(find_spools(root)))
-    resent = _resend(settings) if refused else 0
+    resent = resend_refused(root, courier.load_from) if refused else 0
     report = _report(list(find_spools(root)), delivered=delivered, resent=resent)
     if as_json:
         print_json(report)
@@ -50,10 +50,6 @@ def _deliver(courier: Courier, spools: list[Spool]) -> int:
             progress.update(task, completed=total - sum(spool.unread_bytes() for spool in spools))
 
         return courier.deliver(on_progress=moved)
-
-
-def _resend(settings: Settings) -> int:
-    return resend_refused(spool_root(settings), connect(settings).load)
 
 
 def _report(spools: list[Spool], *, delivered: int, resent: int) -> dict[str, Any]:

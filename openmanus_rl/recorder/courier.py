@@ -9,13 +9,17 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
+from openmanus_rl.gateway import Storage
+from openmanus_rl.recorder.blobs import forget_blobs, sweep_blobs
 from openmanus_rl.recorder.reading import SpoolReader
 from openmanus_rl.recorder.spool import is_alive, lock_file
 from openmanus_rl.recorder.spools import Batch, Load, Progress, Spool, find_spools, identity, resend
+from openmanus_rl.recorder.uploads import Uploads, needs_storage
 
 __all__ = ["Courier", "Sink"]
 
@@ -32,8 +36,10 @@ _LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
 
 
 class Sink(Protocol):
-    """Where batches go: one transaction each, what is refused comes back."""
+    """Where batches go: one transaction each, what is refused comes back. Files go to its storage."""
 
+    @property
+    def storage(self) -> Storage: ...
     def load(self, batch: Batch) -> list[dict[str, Any]]: ...
 
 
@@ -53,6 +59,7 @@ class Courier:
         self._batch_bytes = batch_bytes
         self._orphan_patience_seconds = orphan_patience_seconds
         self._sink: Sink | None = None
+        self._uploads = Uploads()
         self._routes: dict[Path, _Route] = {}
         self._orphan_pauses: dict[Path, _Pause] = {}
 
@@ -87,7 +94,7 @@ class Courier:
                 continue
             self._routes[spool.folder] = route
             try:
-                while lines := route.forward(self._load):
+                while lines := route.forward(self.load_from(spool)):
                     moved += lines
                     if on_progress is not None:
                         on_progress(spool, lines)
@@ -105,9 +112,9 @@ class Courier:
         """Try what hung on something unknown again, ever more rarely: another process may have sent it meanwhile."""
         pause = self._orphan_pauses.setdefault(spool.folder, _Pause())
         if spool.was_asked_to_resend():
-            route.resend(spool.refused(), self._load)
+            route.resend(spool.refused(), self.load_from(spool))
         if time.monotonic() >= pause.until:
-            taken = route.retry_orphans(self._load, patience_seconds=self._orphan_patience_seconds)
+            taken = route.retry_orphans(self.load_from(spool), patience_seconds=self._orphan_patience_seconds)
             pause.renew(shortest=taken > 0)
 
     def _tell(self, error: str) -> None:
@@ -119,11 +126,23 @@ class Courier:
                 self._routes[spool.folder] = route
                 spool.save(replace(spool.progress, error=error))
 
-    def _load(self, batch: Batch) -> list[dict[str, Any]]:
+    def load_from(self, spool: Spool) -> Load:
+        """Return the way of this spool's records, and of the files that lie beside them."""
+        return partial(self._load_with_files, spool.folder)
+
+    def _load_with_files(self, folder: Path, batch: Batch) -> list[dict[str, Any]]:
+        if not needs_storage(batch):
+            return self._load(batch)
+        return self._uploads.load(batch, folder=folder, storage=self._connected().storage, load=self._load)
+
+    def _connected(self) -> Sink:
         if self._sink is None:
             self._sink = self._connect()
+        return self._sink
+
+    def _load(self, batch: Batch) -> list[dict[str, Any]]:
         try:
-            return self._sink.load(batch)
+            return self._connected().load(batch)
         except UnsupportedError:
             raise
         except InvalidInput as error:
@@ -209,6 +228,9 @@ class _Route:
                 damaged=progress.damaged + batch.damaged,
             )
         )
+        # After that was written down: read again, the records would need their files again.
+        delivered = [record for records in batch.records.values() for record in records]
+        forget_blobs(self._spool.folder, delivered, but=[entry["record"] for entry in entries])
         for path in self._spool.folder.glob("*.jsonl"):
             if path.stem.isdigit() and int(path.stem) < batch.end.segment:
                 path.unlink()
@@ -232,8 +254,10 @@ class _Route:
 
     def close(self) -> None:
         """Remove a spool that has nothing left to tell, and let go of it; of others, keep what was refused."""
-        if not self._spool.refused():
+        refused = self._spool.refused()
+        if not refused:
             shutil.rmtree(self._spool.folder, ignore_errors=True)
+        sweep_blobs(self._spool.folder, needed_by=[entry["record"] for entry in refused])
         for path in self._spool.folder.glob("*.jsonl"):
             if path.stem.isdigit():
                 path.unlink()

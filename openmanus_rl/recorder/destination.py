@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openmanus_rl.errors import BadResponse, SettingsError, StackError, TransientError
-from openmanus_rl.gateway import Gateway, get_gateway
+from openmanus_rl.gateway import Gateway, Storage, get_gateway
 from openmanus_rl.recorder.courier import Sink
 from openmanus_rl.recorder.spools import Batch
 from openmanus_rl.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from openmanus_rl.gateway.loading import Loader
 
 __all__ = ["address_of", "connect", "connect_for", "spool_root"]
 
@@ -29,7 +32,8 @@ def spool_root(settings: Settings) -> Path:
 def connect(settings: Settings) -> Sink:
     """Return the way to the destination: straight into Postgres where its address is known, else over HTTP."""
     try:
-        gateway = get_gateway(settings)
+        # One attempt each: the courier itself tries again, and says meanwhile what it waits for.
+        gateway = get_gateway(settings.model_copy(update={"retry_limit_seconds": 0.0}))
     except StackError as error:
         # Somebody may start it yet.
         raise TransientError(str(error)) from error
@@ -37,7 +41,8 @@ def connect(settings: Settings) -> Sink:
         # Here, not above: loading psycopg takes as long as all else that `status` and `init` need.
         from openmanus_rl.gateway.loading import Loader
 
-        return Loader(gateway.database_url, connect_timeout_seconds=settings.connect_timeout_seconds)
+        loader = Loader(gateway.database_url, connect_timeout_seconds=settings.connect_timeout_seconds)
+        return PostgresSink(loader, gateway.storage)
     return HttpSink(gateway)
 
 
@@ -56,10 +61,19 @@ def connect_for(root: Path) -> Sink:
     return connect(settings)
 
 
+class PostgresSink:
+    """Loads batches straight into Postgres; files go over HTTP."""
+
+    def __init__(self, loader: Loader, storage: Storage) -> None:
+        self.storage = storage
+        self.load = loader.load
+
+
 class HttpSink:
     """Sends batches to `ingest` over HTTP."""
 
     def __init__(self, gateway: Gateway) -> None:
+        self.storage = gateway.storage
         self._gateway = gateway
 
     def load(self, batch: Batch) -> list[dict[str, Any]]:

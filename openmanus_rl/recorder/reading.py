@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
+from openmanus_rl.recorder.blobs import BLOB_FIELD
 from openmanus_rl.recorder.spool import Position, segment_path
 
 __all__ = ["SpoolBatch", "SpoolReader"]
@@ -21,6 +22,9 @@ Record = dict[str, Any]
 # Of turns, these are tables of their own.
 _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
 _POINTS_PER_CHUNK = 256
+# Uploads take time: what was recorded after them should not wait for hundreds.
+_FILES_PER_BATCH = 64
+_FILE_MARK = f'"{BLOB_FIELD}":'.encode()
 
 
 @dataclass
@@ -57,9 +61,13 @@ class SpoolReader:
             self._offset = 0
             self._metrics = MetricChunks(self._folder.name, self._segment)
         batch = SpoolBatch(Position(self._segment, self._offset))
+        files = 0
         for line in self._lines(self._offset, self._offset + max_bytes):
             if batch.lines and self._offset + len(line) > batch.end.offset + max_bytes:
                 break  # A huge record goes alone: memory then holds one of them at a time.
+            files += _FILE_MARK in line
+            if files > _FILES_PER_BATCH:
+                break
             self._add(line, batch)
             self._offset += len(line)
             batch.lines += 1
@@ -181,7 +189,7 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
             records[child_kind] += found
         return
     # A record that says nothing but its id is a heartbeat.
-    if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints") and len(record) > 1:
+    if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints", "media") and len(record) > 1:
         record.setdefault("created_at", when)
     records[kind].append(record)
 

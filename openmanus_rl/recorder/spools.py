@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from openmanus_rl.recorder.blobs import forget_blobs
 from openmanus_rl.recorder.spool import Position, lock_file
 
 __all__ = ["Batch", "Load", "Progress", "Spool", "find_spools", "identity", "overview", "resend", "resend_refused"]
@@ -159,10 +160,11 @@ def resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
     spool.save_refused(kept)
     progress = spool.progress
     spool.save(replace(progress, refused=len(kept), delivered=progress.delivered + len(taken), error=None))
+    forget_blobs(spool.folder, (entry["record"] for entry in entries), but=[entry["record"] for entry in kept])
     return len(taken)
 
 
-def resend_refused(root: Path, load: Load) -> int:
+def resend_refused(root: Path, load_from: Callable[[Spool], Load]) -> int:
     """Send everything again that was refused and return how many were taken; what another delivers, it is asked for."""
     taken = 0
     for spool in find_spools(root):
@@ -175,7 +177,7 @@ def resend_refused(root: Path, load: Load) -> int:
             spool.ask_to_resend()
             continue
         try:
-            taken += resend(spool, entries, load)
+            taken += resend(spool, entries, load_from(spool))
         finally:
             os.close(lock)
     return taken
