@@ -21,6 +21,7 @@ from openmanus_rl.errors import InvalidInput
 from openmanus_rl.gateway import FileSource
 from openmanus_rl.managers.storage.names import checkpoint_path
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
+from openmanus_rl.recorder.pictures import CannotKeep
 from openmanus_rl.records.ids import new_id
 
 __all__ = [
@@ -41,6 +42,7 @@ UNKEPT_FIELD = "_unkept"
 
 Record = dict[str, Any]
 
+_OF_CHECKPOINTS = ("id", "training_run_id", "checkpoint_number", "step")
 _REMEMBERED_NAMES = 4096
 _COPY_BYTES = 64 * 1024 * 1024
 # What a kernel or a file system says that can't copy within itself.
@@ -109,24 +111,30 @@ def media_record(
     return {**record, "path": path, **content.fields(), **given, BLOB_FIELD: content.name}, path
 
 
-def checkpoint_records(store: BlobStore, record: Record, file: str | os.PathLike[str]) -> list[Record]:
-    """Keep a checkpoint's file and return the records of kind "model_checkpoints" to append.
+def checkpoint_records(
+    store: BlobStore, record: Record, file: str | os.PathLike[str], *, timeline: int = 0
+) -> list[Record]:
+    """Keep a checkpoint's file and return the records of kind "model_checkpoints" to append; it never raises.
 
     The first says all but where the file is, so that what hangs on the checkpoint need not wait for its upload, nor be
-    refused with it; the second says that. The file is copied and not read: the courier takes its checksum.
+    refused with it; the second says that. The file is copied and not read: the courier takes its checksum. On another
+    timeline of a run that was rewound it lies in a folder of its own: what the rewind hid stays as it was.
     """
-    path = Path(file)
-    own = {name: record[name] for name in ("id", "training_run_id", "checkpoint_number")}
-    if not path.is_file():
-        return [record, {**own, UNKEPT_FIELD: f"{path}: {'not a file' if path.exists() else 'no such file'}"}]
+    own: Record = {name: record[name] for name in _OF_CHECKPOINTS if name in record}
     try:
-        storage_path = checkpoint_path(record["training_run_id"], record["checkpoint_number"], path.name)
-    except InvalidInput as error:
-        return [{**record, UNKEPT_FIELD: error.message}]
-    name = f"{new_id()}.checkpoint"
-    if not store.keep_file(path, name=name):
-        return [record, {**own, UNKEPT_FIELD: f"{path}: could not be copied to the spool; is the disk full?"}]
-    return [record, {**own, "storage_path": storage_path, BLOB_FIELD: name}]
+        path = Path(file)
+        if not path.is_file():
+            raise CannotKeep(f"{path}: {'not a file' if path.exists() else 'no such file'}")
+        run_id, _, place = checkpoint_path(record["training_run_id"], record["checkpoint_number"], path.name).partition(
+            "/"
+        )
+        name = f"{new_id()}.checkpoint"
+        if not store.keep_file(path, name=name):
+            raise CannotKeep(f"{path}: could not be copied to the spool; is the disk full?")
+    except (CannotKeep, InvalidInput, OSError, TypeError, ValueError) as error:
+        return [record, {**own, UNKEPT_FIELD: str(error)}]
+    folder = f"{run_id}/timeline_{timeline}" if timeline else run_id
+    return [record, {**own, "storage_path": f"{folder}/{place}", BLOB_FIELD: name}]
 
 
 def blob_path(spool_folder: Path, name: str) -> Path:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from openmanus_rl.gateway import FileSource, fingerprint
-from openmanus_rl.recorder.pictures import CannotKeep, is_array, is_picture, png_of
+from openmanus_rl.recorder.memo import Memo
+from openmanus_rl.recorder.pictures import CannotKeep, digest_of, is_array, is_picture, png_of
 from openmanus_rl.recorder.sniffing import HEAD_BYTES, UNKNOWN_TYPE, extension_of, picture_size, sniff, type_of_name
 
 __all__ = ["MEDIA_BUCKET", "Blob", "Lifter", "Unkept", "as_blob", "inline"]
@@ -28,10 +29,6 @@ MEDIA_BUCKET = "media"
 _REFERENCE = re.compile(rf"storage://{MEDIA_BUCKET}/([^/\s]+/[0-9a-f]{{64}}(?:\.[a-z0-9]{{1,16}})?)")
 # Behind this much there is no comma any more that ends the head of a data URL.
 _DATA_URL_HEAD_CHARACTERS = 256
-# What is shorter costs less to look at again than to remember.
-_MEMO_MIN_CHARACTERS = 1024
-_MEMO_ENTRIES = 256
-_MEMO_CHARACTERS = 128 * 1024 * 1024
 _LARGEST_DEPTH = 50
 _BINARY_TYPES = ("image/", "audio/", "video/", "application/pdf")
 _LONGEST_REASON_CHARACTERS = 300
@@ -64,14 +61,8 @@ class Blob:
 
     def fields(self) -> dict[str, Any]:
         """Return what a row of `media` says of the content."""
-        known = {
-            "content_type": self.content_type,
-            "size_bytes": self.size_bytes,
-            "checksum": self.sha256,
-            "width": self.width,
-            "height": self.height,
-        }
-        return {name: value for name, value in known.items() if value is not None}
+        size = {"width": self.width, "height": self.height} if self.width is not None else {}
+        return {"content_type": self.content_type, "size_bytes": self.size_bytes, "checksum": self.sha256, **size}
 
 
 @dataclass(frozen=True)
@@ -169,8 +160,7 @@ class Lifter:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        # By identity, and holding what was seen: as long as it is here, no other object has its id.
-        self._memo: dict[tuple[int, int], tuple[str | bytes, Blob]] = {}
+        self._memo: Memo[Blob] = Memo()
 
     def lift(self, message: Any) -> tuple[Any, list[Blob | Unkept]]:
         """Return a message with references where it held bytes, and what they stand for.
@@ -193,9 +183,11 @@ class Lifter:
             items = [self._lifted(item, found, depth + 1) for item in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         if isinstance(value, bytes):
-            return self._put(value, self._remembered(value, 0) or self._remember(value, 0, as_blob(value)), found)
-        if isinstance(value, (bytearray, memoryview, io.BytesIO)) or is_picture(value) or _is_pixels(value):
+            return self._put(value, self._of_bytes(value), found)
+        if isinstance(value, (bytearray, memoryview, io.BytesIO)):
             return self._put(value, as_blob(value), found)
+        if is_picture(value) or _is_pixels(value):
+            return self._put(value, self._of_pixels(value), found)
         return value
 
     def _lifted_mapping(self, value: Mapping[Any, Any], found: list[Blob | Unkept], depth: int) -> Any:
@@ -216,27 +208,36 @@ class Lifter:
         found.append(content)
         return content.reference(self._run_id) if isinstance(content, Blob) else f"(not kept: {content.reason})"
 
-    def _of_text(self, url: str) -> Blob | Unkept | None:
-        return self._remembered(url, 1) or self._remember(url, 1, _from_data_url(url))
+    def _of_text(self, url: str) -> Blob | None:
+        return self._memo.of(url, "url") or self._noted(url, "url", _from_data_url(url))
 
-    def _of_base64(self, text: str, declared_type: str | None) -> Blob | Unkept | None:
-        return self._remembered(text, 2) or self._remember(text, 2, _from_base64(text, 0, declared_type))
+    def _of_base64(self, text: str, declared_type: str | None) -> Blob | None:
+        return self._memo.of(text, "base64") or self._noted(text, "base64", _from_base64(text, 0, declared_type))
 
-    def _remembered(self, value: str | bytes, way: int) -> Blob | None:
-        entry = self._memo.get((id(value), way))
-        return entry[1] if entry is not None and entry[0] is value else None
+    def _of_bytes(self, content: bytes) -> Blob | Unkept:
+        known = self._memo.of(content, "bytes")
+        if known is not None:
+            return known
+        blob = as_blob(content)
+        if isinstance(blob, Blob):
+            self._memo.note(content, "bytes", blob)
+        return blob
 
-    def _remember(self, value: str | bytes, way: int, content: Blob | Unkept | None) -> Blob | Unkept | None:
-        if isinstance(content, Blob) and _MEMO_MIN_CHARACTERS <= len(value) <= _MEMO_CHARACTERS:
-            self._memo[id(value), way] = (value, content)
-            # A copy of the keys: other threads may remember things meanwhile, and a lock would not survive a fork.
-            room = _MEMO_CHARACTERS - sum(len(seen) for seen, _ in list(self._memo.values()))
-            for key in list(self._memo):
-                if room >= 0 and len(self._memo) <= _MEMO_ENTRIES:
-                    break
-                if (forgotten := self._memo.pop(key, None)) is not None:
-                    room += len(forgotten[0])
-        return content
+    def _of_pixels(self, value: Any) -> Blob | Unkept:
+        """Encode a picture unless the same pixels were before: it may have been painted on since."""
+        digest = digest_of(value)
+        known = self._memo.of_digest(digest) if digest is not None else None
+        if known is not None:
+            return known
+        blob = as_blob(value)
+        if digest is not None and isinstance(blob, Blob):
+            self._memo.note_digest(digest, blob, size_bytes=blob.size_bytes)
+        return blob
+
+    def _noted(self, value: str | bytes, way: str, blob: Blob | None) -> Blob | None:
+        if blob is not None:
+            self._memo.note(value, way, blob)
+        return blob
 
 
 def inline(messages: Any, fetch: Callable[[str], bytes]) -> Any:

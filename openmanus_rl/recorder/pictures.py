@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from typing import Any
 
-__all__ = ["CannotKeep", "is_array", "is_picture", "png_of"]
+__all__ = ["CannotKeep", "digest_of", "is_array", "is_picture", "png_of"]
 
 # Training waits for it: a little larger, and several times as fast as Pillow's default.
 _COMPRESS_LEVEL = 1
@@ -25,6 +26,21 @@ def is_picture(data: Any) -> bool:
 def is_array(data: Any) -> bool:
     """Say whether this is an array or a tensor."""
     return hasattr(data, "__array__") and hasattr(data, "shape")
+
+
+def digest_of(data: Any) -> bytes | None:
+    """Return what tells a picture from any other, for much less than encoding it takes; None if that fails."""
+    try:
+        if is_picture(data):
+            about, pixels = f"{data.mode} {data.size} {data.getpalette()}", data.tobytes()
+        else:
+            array = _contiguous(_as_numpy(data))
+            about, pixels = f"{array.dtype} {array.shape}", array.data
+        digest = hashlib.sha256(about.encode())
+        digest.update(pixels)
+    except Exception:  # noqa: BLE001 - nothing that somebody's own class raises may stop training
+        return None
+    return digest.digest()
 
 
 def png_of(data: Any) -> bytes:

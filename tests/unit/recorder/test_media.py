@@ -16,6 +16,7 @@ from PIL import Image
 from openmanus_rl.recorder import media
 from openmanus_rl.recorder.blobs import BlobStore, blob_path, checkpoint_records, media_record
 from openmanus_rl.recorder.media import Blob, Lifter, Unkept, as_blob, inline
+from openmanus_rl.recorder.memo import Memo
 
 PIXELS = numpy.arange(7 * 5 * 3, dtype="uint8").reshape(7, 5, 3)
 
@@ -247,22 +248,29 @@ def test_what_cannot_be_kept_in_a_chat_leaves_its_reason() -> None:
     assert found == [Unkept("an image of 0 x 3 pixels shows nothing")]
 
 
-def test_a_chat_given_again_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = {"role": "user", "content": [{"url": data_url(PNG + bytes(2000))}, b"\x01" * 2000]}
+def test_a_chat_given_again_is_not_decoded_or_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = numpy.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype="uint8")
+    content = [{"url": data_url(PNG + bytes(2000))}, b"\x01" * 2000, noise, Image.fromarray(noise)]
+    message = {"role": "user", "content": content}
     lifter = Lifter("run-1")
     first = lifter.lift(message)
-    monkeypatch.setattr(media, "_from_bytes", lambda *_, **__: pytest.fail("it was looked at again"))
-    assert lifter.lift(message) == first
+    with monkeypatch.context() as patch:
+        patch.setattr(media, "_from_bytes", lambda *_, **__: pytest.fail("it was looked at again"))
+        assert lifter.lift(message) == first
+    # An array may change under one's hands: then it is another picture.
+    noise[0, 0, 0] += 1
+    changed = lifter.lift(message)[0]["content"]
+    assert [new == old for new, old in zip(changed, first[0]["content"], strict=True)] == [True, True, False, True]
 
 
-def test_the_memory_of_chats_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(media, "_MEMO_CHARACTERS", 10_000)
+def test_the_memory_of_chats_is_bounded() -> None:
     lifter = Lifter("run-1")
+    lifter._memo = Memo(max_bytes=10_000)
     for number in range(100):
         message, found = lifter.lift({"content": [number.to_bytes(4, "big") * 500]})
         assert len(found) == 1
         assert message["content"][0].startswith("storage://media/")
-    assert sum(len(seen) for seen, _ in lifter._memo.values()) <= 10_000
+    assert 0 < lifter._memo.held_bytes <= 10_000
 
 
 def test_content_is_written_once_and_closed_to_others(tmp_path: Path) -> None:
@@ -304,6 +312,25 @@ def test_a_checkpoint_is_kept_as_it_was_when_it_was_logged(tmp_path: Path) -> No
         assert of_file["storage_path"] == "r/checkpoint_3.pt"
         names.append(of_file["_blob"])
     assert [blob_path(tmp_path, name).read_text() for name in names] == ["one", "two"]
-    row, of_file = checkpoint_records(store, record, tmp_path / "missing.pt")
+    # What a rewind hid is not replaced.
+    _, of_file = checkpoint_records(store, record, file, timeline=2)
+    assert of_file["storage_path"] == "r/timeline_2/checkpoint_3.pt"
+
+
+@pytest.mark.parametrize(
+    ("number", "file", "reason"),
+    [
+        (3, "missing.pt", "no such file"),
+        (3, "/tmp", "not a file"),
+        (-1, __file__, "-1"),
+        (3, "a\0b", "a\0b"),
+        (3, None, "NoneType"),
+    ],
+)
+def test_a_checkpoint_without_a_file_is_recorded_and_the_file_refused(
+    tmp_path: Path, number: int, file: Any, reason: str
+) -> None:
+    record = {"id": "c", "training_run_id": "r", "checkpoint_number": number, "step": 30}
+    row, of_file = checkpoint_records(BlobStore(tmp_path), record, file)
     assert row == record
-    assert "no such file" in of_file["_unkept"]
+    assert reason in of_file["_unkept"]
