@@ -189,6 +189,16 @@ def parse_flag(setting: str, text: str | None, *, default: bool) -> bool:
     raise SettingsError(f"{setting} {text!r} is neither yes nor no", setting=setting, hint="use 1 or 0")
 
 
+def parse_steps(name: str, value: str | None) -> tuple[int, ...]:
+    """Read steps, such as "120,80"; an error names the setting."""
+    try:
+        return tuple(int(step) for step in value.split(",")) if value else ()
+    except ValueError as error:
+        raise SettingsError(
+            f"{name} {value!r} is not a list of steps", setting=name, hint="unset it; a run sets it for its workers"
+        ) from error
+
+
 def parse_seconds(setting: str, text: str | None, *, default: float, zero_allowed: bool = False) -> float:
     """Read a duration in seconds."""
     if text is None:

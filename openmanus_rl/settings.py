@@ -6,7 +6,7 @@ The environment wins over the file. With none of the Supabase settings given, th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -22,6 +22,7 @@ from openmanus_rl._setting_checks import (
     key_kind,
     parse_flag,
     parse_seconds,
+    parse_steps,
     refuse_database_placeholder,
     refuse_placeholder,
 )
@@ -31,6 +32,7 @@ __all__ = ["ENV_FILE_NAME", "KeyKind", "Settings", "find_env_file", "key_kind", 
 
 ENV_FILE_NAME = ".env.supabase"
 RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
+REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
 DEFAULT_HOME = Path("~/.openmanus-rl")
 _PROJECT_MARKS = (".git", "pyproject.toml")
 _KEYS_PAGE = "find it in the Supabase dashboard under Project Settings > API Keys"
@@ -54,6 +56,8 @@ class Settings(BaseModel):
     retry_limit_seconds: float = Field(default=30.0, ge=0)
     run_id: str | None = None
     """The run that this process belongs to, given by the process that began it."""
+    rewinds: tuple[int, ...] = ()
+    """The steps to which that run was rewound before."""
     rank: int = Field(default=0, ge=0)
     world_size: int = Field(default=1, ge=1)
 
@@ -130,13 +134,15 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             zero_allowed=True,
         ),
         run_id=values.get(RUN_ID_VARIABLE),
+        rewinds=parse_steps(REWINDS_VARIABLE, values.get(REWINDS_VARIABLE)),
         **_read_place(values),
     )
 
 
-def pass_on_run(run_id: str) -> None:
+def pass_on_run(run_id: str, *, rewinds: Sequence[int] = ()) -> None:
     """Let the processes that this one starts join its run."""
     os.environ[RUN_ID_VARIABLE] = run_id
+    os.environ[REWINDS_VARIABLE] = ",".join(str(step) for step in rewinds)
 
 
 def find_env_file(directory: Path) -> Path | None:

@@ -63,6 +63,16 @@ class Loader:
             self.close()
             raise
 
+    def interrupt(self, entries: Mapping[str, Sequence[Sequence[str]]], reason: str) -> None:
+        """Mark what a process left running when it ended."""
+        connection = self._connected()
+        try:
+            with translated("interrupt what was left running"):
+                connection.execute("select public.interrupt(%s, %s)", [Jsonb(entries), reason])
+        except OpenManusError:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Close the connection; the next batch opens another."""
         if self._connection is not None:

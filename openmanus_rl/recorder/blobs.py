@@ -107,8 +107,10 @@ def media_record(
         return {**record, UNKEPT_FIELD: content.reason}, None
     if not store.keep(content):
         return None, None
-    path = content.path(run_id)
-    return {**record, "path": path, **content.fields(), **given, BLOB_FIELD: content.name}, path
+    path, facts = content.path(run_id), content.fields()
+    # Whoever made it may know its type or its size as a picture better, but not what it is named by.
+    sure = {"path": path, "size_bytes": content.size_bytes, "checksum": content.sha256, BLOB_FIELD: content.name}
+    return {**facts, **record, **sure}, path
 
 
 def checkpoint_records(

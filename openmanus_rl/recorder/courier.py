@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
 from openmanus_rl.gateway import Storage
 from openmanus_rl.recorder.blobs import forget_blobs, sweep_blobs
+from openmanus_rl.recorder.left_open import REASON, as_entries, still_open
 from openmanus_rl.recorder.reading import SpoolReader
+from openmanus_rl.recorder.resuming import note_progress
 from openmanus_rl.recorder.spool import is_alive, lock_file
 from openmanus_rl.recorder.spools import Batch, Load, Progress, Spool, find_spools, identity, resend
 from openmanus_rl.recorder.uploads import Uploads, needs_storage
@@ -41,6 +43,7 @@ class Sink(Protocol):
     @property
     def storage(self) -> Storage: ...
     def load(self, batch: Batch) -> list[dict[str, Any]]: ...
+    def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None: ...
 
 
 class Courier:
@@ -99,11 +102,14 @@ class Courier:
                     if on_progress is not None:
                         on_progress(spool, lines)
                 self._retry_refused(spool, route)
+                is_finished = route.is_finished()
+                if is_finished and (cut_short := spool.progress.open):
+                    self._connected().interrupt(as_entries(cut_short), REASON)
             except OpenManusError as error:
                 self._sink = None
                 self._tell(str(error))
                 raise
-            if route.is_finished():
+            if is_finished:
                 route.close()
                 del self._routes[spool.folder]
         return moved
@@ -187,6 +193,7 @@ class _Route:
         self._batch_bytes = batch_bytes
         self._reader: SpoolReader | None = None
         self._kept: set[bytes] | None = None
+        self._meta = spool.meta()
 
     @classmethod
     def open(cls, spool: Spool, batch_bytes: int) -> _Route | None:
@@ -210,7 +217,7 @@ class _Route:
             return 0
         try:
             refusals = load(batch.records) if batch.records else []
-        except OpenManusError:
+        except (OpenManusError, OSError):
             # Whatever became of it, reading it again from the last known place gives the same records.
             self._reader = None
             raise
@@ -226,8 +233,11 @@ class _Route:
                 delivered=progress.delivered + max(0, batch.taken - len(entries)),
                 refused=refused,
                 damaged=progress.damaged + batch.damaged,
+                open=still_open(progress.open, batch.records),
             )
         )
+        if self._meta is not None:
+            note_progress(self._spool.folder.parent, self._meta, batch.records)
         # After that was written down: read again, the records would need their files again.
         delivered = [record for records in batch.records.values() for record in records]
         forget_blobs(self._spool.folder, delivered, but=[entry["record"] for entry in entries])

@@ -67,6 +67,7 @@ class PostgresSink:
     def __init__(self, loader: Loader, storage: Storage) -> None:
         self.storage = storage
         self.load = loader.load
+        self.interrupt = loader.interrupt
 
 
 class HttpSink:
@@ -84,3 +85,7 @@ class HttpSink:
             # Taken for an answer, it would let records be forgotten that nobody has.
             raise BadResponse("call ingest: the answer does not say what was refused")
         return refused
+
+    def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None:
+        """Mark what a process left running when it ended."""
+        self._gateway.rpc("interrupt", {"entries": entries, "reason": reason}, retryable=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dump_line", "dump_text"]
+__all__ = ["dump_bytes", "dump_line", "dump_text"]
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 _LARGEST_DEPTH = 100
@@ -35,12 +35,17 @@ def dump_line(kind: str, record: Any) -> bytes:
     return orjson.dumps((kind, when, _clean(record, 0, exact=kind != "metrics"))) + b"\n"
 
 
+def dump_bytes(value: Any) -> bytes:
+    """Return a value as JSON, by the same rules."""
+    try:
+        return orjson.dumps(value, default=_encode, option=_OPTIONS)
+    except TypeError:
+        return orjson.dumps(_clean(value, 0, exact=True))
+
+
 def dump_text(value: Any) -> str:
     """Return a value as JSON text, by the same rules."""
-    try:
-        return orjson.dumps(value, default=_encode, option=_OPTIONS).decode()
-    except TypeError:
-        return orjson.dumps(_clean(value, 0, exact=True)).decode()
+    return dump_bytes(value).decode()
 
 
 def _encode(value: Any) -> Any:

@@ -14,6 +14,7 @@ import orjson
 
 from openmanus_rl.recorder.blobs import BLOB_FIELD
 from openmanus_rl.recorder.spool import Position, segment_path
+from openmanus_rl.recorder.spools import Spool
 
 __all__ = ["SpoolBatch", "SpoolReader"]
 
@@ -21,6 +22,8 @@ Record = dict[str, Any]
 
 # Of turns, these are tables of their own.
 _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
+# What a rewind of the run hides, also if it comes to the database only afterwards.
+_ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
 _POINTS_PER_CHUNK = 256
 # Uploads take time: what was recorded after them should not wait for hundreds.
 _FILES_PER_BATCH = 64
@@ -47,7 +50,8 @@ class SpoolReader:
     def __init__(self, folder: Path, start: Position) -> None:
         self._folder = folder
         self._segment = start.segment
-        self._metrics = MetricChunks(folder.name, start.segment)
+        self._timeline = len((Spool(folder).meta() or {}).get("rewinds", ()))
+        self._metrics = MetricChunks(folder.name, start.segment, self._timeline)
         self._offset = start.offset
         # The chunks that are open at this place hold points that lie before it.
         for line in self._lines(0, start.offset):
@@ -59,7 +63,7 @@ class SpoolReader:
         if self._at_end_of_segment():
             self._segment += 1
             self._offset = 0
-            self._metrics = MetricChunks(self._folder.name, self._segment)
+            self._metrics = MetricChunks(self._folder.name, self._segment, self._timeline)
         batch = SpoolBatch(Position(self._segment, self._offset))
         files = 0
         for line in self._lines(self._offset, self._offset + max_bytes):
@@ -115,7 +119,7 @@ class SpoolReader:
             batch.refused += self._metrics.add(record["run"], record["step"], time, record["values"])
         elif not only_metrics:
             try:
-                _add_record(kind, record, time, batch.records)
+                _add_record(kind, record, time, batch.records, timeline=self._timeline)
             except (AttributeError, TypeError, ValueError) as error:
                 message = f"{kind}: what hangs on it is not in the form of records: {error}"
                 batch.refused.append({"kind": kind, "record": record, "code": "OM400", "message": message})
@@ -124,7 +128,8 @@ class SpoolReader:
 class MetricChunks:
     """The metric points of one segment, in chunks whose ids follow from their place: so no point is stored twice."""
 
-    def __init__(self, spool_id: str, segment: int) -> None:
+    def __init__(self, spool_id: str, segment: int, timeline: int) -> None:
+        self._timeline = timeline
         self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
         self._open: dict[tuple[str, str], Record] = {}
         self._numbers: dict[tuple[str, str], int] = defaultdict(int)
@@ -150,6 +155,7 @@ class MetricChunks:
                 chunk = {
                     "id": chunk_id,
                     "training_run_id": run_id,
+                    "timeline": self._timeline,
                     "name": name,
                     "steps": [],
                     "values": [],
@@ -179,7 +185,7 @@ def _reason_against(name: str, step: Any, value: Any) -> str | None:
     return f"{value!r} is not a number"
 
 
-def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]]) -> None:
+def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> None:
     if kind == "agent_states":
         children = _children_of(record)
         record = {name: value for name, value in record.items() if name not in _OF_TURNS}
@@ -191,6 +197,8 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
     # A record that says nothing but its id is a heartbeat.
     if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints", "media") and len(record) > 1:
         record.setdefault("created_at", when)
+    if kind in _ON_TIMELINES:
+        record.setdefault("timeline", timeline)
     records[kind].append(record)
 
 

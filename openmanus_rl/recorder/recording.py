@@ -10,11 +10,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openmanus_rl.recorder.blobs import BlobStore, media_record
 from openmanus_rl.recorder.destination import address_of, spool_root
+from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
 from openmanus_rl.recorder.spools import Spool
 from openmanus_rl.settings import Settings
@@ -44,12 +46,20 @@ class Stats:
 class Recording:
     """Appends to this process's spool; after a fork the child writes to one of its own."""
 
-    def __init__(self, settings: Settings, *, run_id: str, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        run_id: str,
+        rewinds: Sequence[int] = (),
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
         self.at_exit: Callable[[], None] | None = None
         """Called when the interpreter ends and nobody has closed this before."""
+        self.run_id = run_id
+        self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
-        self._run_id = run_id
         self._root = spool_root(settings)
         self._start()
         # Before anything is recorded: a process that is killed at once leaves a courier behind.
@@ -57,7 +67,8 @@ class Recording:
         _recordings.add(self)
 
     def _start(self) -> None:
-        self._writer = SpoolWriter(self._root, url=address_of(self._settings), run_id=self._run_id)
+        self._writer = SpoolWriter(self._root, url=address_of(self._settings), run_id=self.run_id, rewinds=self.rewinds)
+        self.blobs = BlobStore(self._writer.folder)
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._keep_courier, name="openmanus-rl courier", daemon=True)
         self._watcher.start()
@@ -65,6 +76,18 @@ class Recording:
     def append(self, kind: str, record: dict[str, Any]) -> None:
         """Write a record down; nothing waits for the network."""
         self._writer.append(kind, record)
+
+    def keep_media(self, data: Any, *, kind: str | None, **fields: Any) -> tuple[dict[str, Any] | None, str | None]:
+        """Keep bytes in the spool; return the record that says so, to be appended, and their path in the bucket."""
+        content = as_blob(data) if not isinstance(data, (Blob, Unkept)) else data
+        return media_record(self.blobs, content, run_id=self.run_id, kind=kind or _kind_of(content), **fields)
+
+    def append_media(self, record: dict[str, Any] | None) -> None:
+        """Write down a record of bytes that were kept; of those for which there was no room, that they are lost."""
+        if record is None:
+            self._writer.count_lost("there was no room on the disk for its bytes")
+        else:
+            self.append("media", record)
 
     def spread(self, number: int) -> int:
         """Return a number that no other process of the job gives, for the nth thing of this one."""
@@ -124,9 +147,14 @@ class Recording:
             self._writer.drain()
             if time.monotonic() >= next_beat:
                 if self._writer.appended == heard:
-                    self._writer.append("training_runs", {"id": self._run_id})
+                    self._writer.append("training_runs", {"id": self.run_id})
                 heard = self._writer.appended
                 next_beat = time.monotonic() + self._heartbeat_seconds
+
+
+def _kind_of(content: Blob | Unkept) -> str:
+    kind = content.content_type.partition("/")[0] if isinstance(content, Blob) else ""
+    return kind if kind in ("image", "video", "audio") else "file"
 
 
 def ensure_courier(settings: Settings) -> None:

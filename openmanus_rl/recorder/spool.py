@@ -54,13 +54,23 @@ class SpoolMeta:
     run_id: str
     pid: int
     created_at: float
+    rewinds: tuple[int, ...] = ()
+    """The steps to which the run had been rewound before; their number is the timeline of what is written here."""
 
 
 class SpoolWriter:
     """Appends records to a spool of its own; the only lock is shared with other writers, never with delivery."""
 
-    def __init__(self, root: Path, *, url: str, run_id: str, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self.meta = SpoolMeta(new_id(), url, run_id, os.getpid(), time.time())
+    def __init__(
+        self,
+        root: Path,
+        *,
+        url: str,
+        run_id: str,
+        rewinds: tuple[int, ...] = (),
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.meta = SpoolMeta(new_id(), url, run_id, os.getpid(), time.time(), rewinds)
         self.folder = root / self.meta.spool_id
         self.appended = 0
         self.lost = 0
@@ -105,6 +115,12 @@ class SpoolWriter:
                 self._lose("it came after the end of the recording")
             elif self._waiting or not self._write(line):
                 self._keep(line)
+
+    def count_lost(self, reason: str) -> None:
+        """Count something that could not even be written down."""
+        with self._lock:
+            self.appended += 1
+            self._lose(reason)
 
     def drain(self) -> None:
         """Write down what waits in memory, if there is room on the disk again."""

@@ -6,13 +6,14 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from openmanus_rl.recorder.blobs import forget_blobs
+from openmanus_rl.recorder.left_open import OpenBlocks
 from openmanus_rl.recorder.spool import Position, lock_file
 
 __all__ = ["Batch", "Load", "Progress", "Spool", "find_spools", "identity", "overview", "resend", "resend_refused"]
@@ -35,6 +36,8 @@ class Progress:
     refused: int = 0
     damaged: int = 0
     error: str | None = None
+    open: OpenBlocks = field(default_factory=dict)
+    """What began before this place and has not ended."""
 
     @property
     def position(self) -> Position:

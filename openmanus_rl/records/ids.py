@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from uuid import UUID, uuid5
 
 from openmanus_rl.errors import InvalidInput
@@ -66,9 +67,9 @@ def validator_id(of_task: Id, external_id: str) -> str:
     return _derived(of_task, f"validator:{external_id}")
 
 
-def step_id(run: Id, step: int) -> str:
-    """Return the id of a run's step."""
-    return _derived(run, f"step:{step}")
+def step_id(run: Id, step: int, *, rewinds: Sequence[int] = ()) -> str:
+    """Return the id of a run's step; of a run that was rewound to earlier steps, on its present timeline."""
+    return _derived(run, f"step:{step}{_on_timeline(step, rewinds)}")
 
 
 def group_id(parent: Id, number: int) -> str:
@@ -76,9 +77,9 @@ def group_id(parent: Id, number: int) -> str:
     return _derived(parent, f"group:{number}")
 
 
-def checkpoint_id(run: Id, number: int) -> str:
-    """Return the id of a run's checkpoint."""
-    return _derived(run, f"checkpoint:{number}")
+def checkpoint_id(run: Id, number: int, *, step: int | None = None, rewinds: Sequence[int] = ()) -> str:
+    """Return the id of a run's checkpoint, made at a step; of a run that was rewound, on its present timeline."""
+    return _derived(run, f"checkpoint:{number}{_on_timeline(step, rewinds)}")
 
 
 def evaluation_result_id(checkpoint: Id, environment: str, evaluation: Id | None, task: Id | None) -> str:
@@ -91,9 +92,18 @@ def validation_id(rollout: Id, validator: Id | None, name: str) -> str:
     return _derived(rollout, f"validation:{validator or ''}:{name}")
 
 
-def creation_change_id(row: Id) -> str:
-    """Return the id of a row's first status, so that creating it again later does not set it back."""
-    return _derived(row, "created")
+def creation_change_id(row: Id, *, again_by: Id | None = None) -> str:
+    """Return the id of a row's first status, so that creating it again later does not set it back.
+
+    Who resumed a run begins its unfinished steps again, and says so by the id of the resumption.
+    """
+    return _derived(row, "created" if again_by is None else f"created:{again_by}")
+
+
+def _on_timeline(step: int | None, rewinds: Sequence[int]) -> str:
+    """Return what tells a step from that of the same number which a rewind hid; timelines are counted from 1."""
+    begun = [number for number, to_step in enumerate(rewinds, start=1) if step is None or to_step < step]
+    return f":{begun[-1]}" if begun else ""
 
 
 def _derived(parent: Id, name: str) -> str:

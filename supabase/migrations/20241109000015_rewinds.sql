@@ -240,23 +240,37 @@ begin
 end
 $$;
 
-create function internal.last_step(run_id uuid) returns bigint
-language sql stable set search_path = ''
+create function internal.last_step(run_id uuid, known_step bigint, known_metric_step bigint) returns bigint
+language sql stable set search_path = '' set jit = off
 as $$
   -- The last step that was completed; of a run that has no steps, the last one that a metric was logged for.
-  select case when exists (select 1 from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null)
-    then (select max(s.step) from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.status = 'completed')
-    else (select max(least(c.last_step, c.visible_to)) from public.metric_chunks c
-          where c.training_run_id = run_id and c.first_step <= coalesce(c.visible_to, c.first_step)) end
+  select case when known_step is not null or exists (select 1 from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null)
+    then greatest(known_step, (
+      select max(s.step) from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.status = 'completed'))
+    else greatest(known_metric_step, (
+      select max(least(c.last_step, c.visible_to)) from public.metric_chunks c
+      where c.training_run_id = run_id and c.first_step <= coalesce(c.visible_to, c.first_step))) end
 $$;
 
-create function public.resume_run(run_id uuid, change_id uuid, rewind_to_step bigint default null, rewind_to_last boolean default false, known_step bigint default null)
+create function internal.has_beyond(run_id uuid, of_step bigint) returns boolean
+language sql stable set search_path = ''
+as $$
+  select exists (select 1 from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.step > of_step)
+    or exists (select 1 from public.rollouts r where r.training_run_id = run_id and r.rewound_at is null and r.step > of_step)
+    or exists (select 1 from public.model_checkpoints c where c.training_run_id = run_id and c.rewound_at is null and c.step > of_step)
+    or exists (select 1 from public.evaluations e where e.training_run_id = run_id and e.rewound_at is null and e.step > of_step)
+    or exists (select 1 from public.metric_chunks c where c.training_run_id = run_id and c.last_step > of_step and coalesce(c.visible_to > of_step, true))
+$$;
+
+create function public.resume_run(run_id uuid, change_id uuid, rewind_to_step bigint default null, rewind_to_last boolean default false,
+  known_step bigint default null, known_metric_step bigint default null)
 returns jsonb
 language plpgsql set search_path = ''
 as $$
 declare
   is_repeated boolean := exists (select 1 from public.status_history h where h.entity_id = run_id and h.id = change_id)
     or exists (select 1 from public.rewinds w where w.id = change_id);
+  last bigint;
 begin
   if rewind_to_step < -1 then
     raise exception using errcode = 'OM400', column = 'rewind_to_step', message = format('rewind_to_step is %s: it must be a step, or -1 to begin anew', rewind_to_step);
@@ -271,18 +285,21 @@ begin
     raise exception using errcode = 'OM403', column = 'run_id', message = format('training run %s: not yours to change; ask its owner or an admin', run_id);
   end if;
   perform set_config('openmanus_rl.resuming', '', true);
+  last := coalesce(internal.last_step(run_id, known_step, known_metric_step), -1);
+  if rewind_to_last then
+    rewind_to_step := last;
+  end if;
   if not is_repeated then
     perform internal.interrupt_all(run_id);
-    if rewind_to_last then
-      rewind_to_step := coalesce(greatest(internal.last_step(run_id), known_step), -1);
-    end if;
-    if rewind_to_step is not null then
+    -- The processes of one job all say this: after the first there is nothing left to hide, unless it is still on its way.
+    if rewind_to_step is not null and (last > rewind_to_step or internal.has_beyond(run_id, rewind_to_step) or rewind_to_step is distinct from (
+        select w.to_step from public.rewinds w where w.training_run_id = run_id order by w.timeline desc limit 1)) then
       perform internal.rewind_run(run_id, rewind_to_step, change_id);
     end if;
   end if;
   return jsonb_build_object(
     'rewinds', (select coalesce(jsonb_agg(w.to_step order by w.timeline), '[]') from public.rewinds w where w.training_run_id = run_id),
-    'next_step', coalesce(rewind_to_step, greatest(internal.last_step(run_id), known_step), -1) + 1,
+    'next_step', coalesce(rewind_to_step, last) + 1,
     'rollouts', (select coalesce(sum(s.rollout_count), 0) from public.rollout_stats s where s.training_run_id = run_id));
 end
 $$;
@@ -447,8 +464,8 @@ begin
 end
 $$;
 
-revoke execute on function internal.hide_latecomer, internal.interrupt_all, internal.rewind_run, internal.last_step from public;
-grant execute on function internal.interrupt_all, internal.rewind_run, internal.last_step to authenticated, service_role;
+revoke execute on function internal.hide_latecomer, internal.interrupt_all, internal.rewind_run, internal.last_step, internal.has_beyond from public;
+grant execute on function internal.interrupt_all, internal.rewind_run, internal.last_step, internal.has_beyond to authenticated, service_role;
 revoke execute on function public.metric_series, public.resume_run, public.interrupt from public, anon, authenticated, service_role;
 grant execute on function public.metric_series to anon, authenticated, service_role;
 grant execute on function public.resume_run, public.interrupt to authenticated, service_role;

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": {"errors", "records"},
     "gateway": BASE | {"records", "gateway"},
     "managers": BASE | {"records", "gateway", "managers"},
-    "recorder": BASE | {"records", "gateway", "recorder"},
+    "recorder": BASE | {"records", "gateway", "managers", "recorder"},
     "export": BASE | {"records", "gateway", "managers", "export"},
 }
 

@@ -636,7 +636,7 @@ isOneToOne: false
 { Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"timeline"?: number,"to_step"?: number,"training_run_id": string }; Returns: Json
                            },
 "resume_run":
-{ Args: { "change_id": string,"known_step"?: number,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
+{ Args: { "change_id": string,"known_metric_step"?: number,"known_step"?: number,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
                            },
 "run_metrics":
 { Args: { "environment"?: string,"rollout_limit"?: number,"training_run_id"?: string }; Returns: Json

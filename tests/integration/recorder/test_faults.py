@@ -243,7 +243,7 @@ run.log({"loss": 1.0}, step=0)
         ("raise ValueError('no such layer')", "failed", "ValueError: no such layer"),
         ("run.finish()\nrun.log({'late': 1}, step=1)", "completed", None),
         ("t = threading.Thread(target=sys.exit); t.start(); t.join(); run.finish()", "completed", None),
-        ("os._exit(0)", "running", None),
+        ("os._exit(0)", "interrupted", "the process that recorded it ended before it did"),
     ],
 )
 def test_a_process_may_end_as_it_likes(query: Query, end: str, status: str, message: str | None) -> None:

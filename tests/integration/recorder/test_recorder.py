@@ -364,10 +364,14 @@ def test_a_run_goes_on_after_its_last_completed_step(query: Query) -> None:
     steps = query("select step, status from training_steps where training_run_id = %s order by 1", run.id)
     assert steps == [{"step": number, "status": "completed"} for number in range(4)]
     wait_until(lambda: has_status(query, run, "completed"))
-    with pytest.raises(ConflictError, match="completed"):
-        start(run_name=name, resume="allow")
     with pytest.raises(ConflictError, match="there already"):
         start(run_name=name, resume="never")
+
+    with start(run_name=name, resume="allow") as longer:
+        assert longer.next_step == 4
+        assert longer.flush(timeout_seconds=30)
+        assert has_status(query, run, "running")
+    wait_until(lambda: has_status(query, run, "completed"))
 
 
 def test_what_init_cannot_do_is_said() -> None:

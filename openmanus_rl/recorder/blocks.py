@@ -1,0 +1,271 @@
+"""What a run is made of: steps, groups, rollouts and evaluations, as blocks or as plain calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from openmanus_rl.recorder.chats import Conversation, TokenHistory
+from openmanus_rl.recorder.media import Blob, Lifter, Unkept
+from openmanus_rl.recorder.recording import Recording
+from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe, known
+from openmanus_rl.records.ids import creation_change_id, group_id, new_id
+
+__all__ = ["Block", "Evaluation", "Group", "Rollout", "Step"]
+
+MakeRollout = Callable[..., "Rollout"]
+
+
+class Block:
+    """Something that begins, may fail, and ends once."""
+
+    _kind: str
+    _failed_status = "failed"
+
+    def __init__(self, recording: Recording, row_id: str, *, again_by: str | None = None, **fields: Any) -> None:
+        self.id = row_id
+        self._recording = recording
+        self._ended = False
+        change_id = creation_change_id(row_id, again_by=again_by)
+        recording.append(
+            self._kind, {"id": row_id, "status": "running", "status_change_id": change_id, **known(fields)}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._end(self._failed_status, message=describe(error))
+        else:
+            self._end("completed")
+
+    def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
+        if not self._ended:
+            self._ended = True
+            self._change(status=status, status_message=message, status_change_id=new_id(), **fields)
+
+    def _change(self, **fields: Any) -> None:
+        self._recording.append(self._kind, {"id": self.id, **known(fields)})
+
+
+class Rollout(Block):
+    """One episode; turns are numbered as they are logged."""
+
+    _kind = "rollouts"
+
+    def __init__(self, recording: Recording, **fields: Any) -> None:
+        super().__init__(recording, new_id(), **fields)
+        self._turns = 0
+        self._rewards: list[float] = []
+        self._conversation = Conversation()
+        self._tokens = TokenHistory()
+        self._lifter = Lifter(recording.run_id)
+
+    def log_turn(
+        self,
+        *,
+        observation: str | None = None,
+        action: str | None = None,
+        thought: str | None = None,
+        reward: float | Mapping[str, float] | None = None,
+        tool_calls: Sequence[Mapping[str, Any]] | None = None,
+        memory_summary: str | None = None,
+        messages: Sequence[Any] | None = None,
+        generations: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
+        images: Sequence[Any] | None = None,
+        step_number: int | None = None,
+        **further: Any,
+    ) -> str:
+        """Record a turn and return its id.
+
+        A reward is a number, or several by component. `messages` is the chat that the model was given, whole: what is
+        new in it is stored. `generations` are the model's tokens: prompt_ids, completion_ids, logprobs, mask,
+        advantages, policy_version. `images` are bytes, paths, PIL images or arrays, or {"image": …, "kind": "frame"}.
+        """
+        turn_id = new_id()
+        if step_number is None:
+            step_number = self._turns
+        self._turns = max(self._turns, step_number + 1)
+        record: dict[str, Any] = {
+            "id": turn_id,
+            "rollout_id": self.id,
+            "step_number": step_number,
+            **known({"observation": observation, "action": action, "thought": thought}),
+            **known({"memory_summary": memory_summary, **further}),
+        }
+        media = [self._media(turn_id, *_image_and_kind(image)) for image in images or ()]
+        if messages is not None:
+            fields, found = self._placed(messages)
+            record |= fields
+            media += [self._media(turn_id, content, None) for content in found]
+        if generations:
+            given = [generations] if isinstance(generations, Mapping) else generations
+            record["generations"] = [self._tokens.add(generation) for generation in given]
+        if tool_calls:
+            record["tool_calls"] = [as_tool_call(call) for call in tool_calls]
+        if reward is not None:
+            record["rewards"] = self._rewarded(reward)
+        self._recording.append("agent_states", record)
+        for of_turn, _ in media:
+            self._recording.append_media(of_turn)
+        return turn_id
+
+    def log_media(self, data: Any, *, kind: str | None = None, turn_id: str | None = None, **fields: Any) -> str | None:
+        """Record an image, a video, a sound or a file, once by content, and return its path in the bucket `media`.
+
+        What it is, if not said, the bytes tell. None: it could not be kept, and `run.stats` counts it.
+        """
+        record, path = self._media(turn_id, data, kind, **fields)
+        self._recording.append_media(record)
+        if path is not None and kind == "video":
+            self._change(video_path=path)
+        return path
+
+    def complete(
+        self,
+        status: str = "completed",
+        *,
+        total_reward: float | None = None,
+        step_count: int | None = None,
+        message: str | None = None,
+        **fields: Any,
+    ) -> None:
+        """End the rollout; the reward and the number of turns are those logged, unless given."""
+        if total_reward is None and self._rewards:
+            total_reward = sum(self._rewards)
+        self._end(
+            status,
+            message=message,
+            total_reward=as_number(total_reward),
+            step_count=self._turns if step_count is None else step_count,
+            **fields,
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.complete()
+        else:
+            self.complete("error", message=describe(error), error=describe(error))
+
+    def _rewarded(self, reward: float | Mapping[str, float]) -> list[dict[str, Any]]:
+        components = reward if isinstance(reward, Mapping) else {"step": reward}
+        self._rewards += [number for value in components.values() if (number := as_reward(value)) is not None]
+        return [{"reward_type": name, "reward": as_number(value)} for name, value in components.items()]
+
+    def _placed(self, messages: Sequence[Any]) -> tuple[dict[str, Any], list[Blob | Unkept]]:
+        """Return the fields of a turn with this chat, and the bytes that are new in it."""
+        if not isinstance(messages, (list, tuple)):
+            return {"messages": messages}, []
+        lifted = [self._lifter.lift(message) for message in messages]
+        fields = self._conversation.add([message for message, _ in lifted])
+        contents = {id(message): found for message, found in lifted if found}
+        return fields, [content for message in fields["messages"] for content in contents.get(id(message), ())]
+
+    def _media(self, turn_id: str | None, data: Any, kind: str | None, **fields: Any) -> tuple[Any, str | None]:
+        return self._recording.keep_media(data, kind=kind, rollout_id=self.id, agent_state_id=turn_id, **fields)
+
+
+class Group:
+    """Rollouts of one task, compared with each other."""
+
+    def __init__(
+        self, recording: Recording, *, parent: str, make_rollout: MakeRollout, number: int, **fields: Any
+    ) -> None:
+        self.id = group_id(parent, number)
+        self.number = number
+        self._make_rollout = make_rollout
+        recording.append("rollout_groups", {"id": self.id, "number": number, **known(fields)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Groups have no status: what failed inside says so itself."""
+
+    def rollout(self, **fields: Any) -> Rollout:
+        """Begin a rollout of this group; fields are those of the table, such as task_description or seed."""
+        return self._make_rollout(group_id=self.id, **fields)
+
+
+class _Grouped(Block):
+    """A block that has groups: a step or an evaluation."""
+
+    _parent_column: str
+
+    def __init__(self, recording: Recording, row_id: str, *, make_rollout: MakeRollout, **fields: Any) -> None:
+        super().__init__(recording, row_id, **fields)
+        self._make_rollout = make_rollout
+        self._groups = 0
+        self._lock = threading.Lock()
+
+    def group(
+        self, *, task: str | None = None, task_id: str | None = None, number: int | None = None, **fields: Any
+    ) -> Group:
+        """Begin a group of rollouts of one task; processes of one job (RANK, WORLD_SIZE) number theirs apart."""
+        if number is None:
+            with self._lock:
+                number = self._recording.spread(self._groups)
+                self._groups += 1
+        return Group(
+            self._recording,
+            parent=self.id,
+            make_rollout=self._make_rollout,
+            number=number,
+            task_description=task,
+            task_id=task_id,
+            **{self._parent_column: self.id},
+            **fields,
+        )
+
+
+class Step(_Grouped):
+    """One step of training."""
+
+    _kind = "training_steps"
+    _parent_column = "training_step_id"
+
+    def __init__(self, recording: Recording, row_id: str, *, number: int, **fields: Any) -> None:
+        self.number = number
+        super().__init__(recording, row_id, step=number, **fields)
+
+    def log(self, **fields: Any) -> None:
+        """Say more of the step: loss, kl, grad_norm, reward_mean, reward_std, tokens, phase, metrics."""
+        self._change(
+            **{name: as_number(value) if isinstance(value, float) else value for name, value in fields.items()}
+        )
+
+    def finish(self, status: str = "completed", *, message: str | None = None) -> None:
+        """End the step."""
+        self._end(status, message=message)
+
+    def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
+        # With its number: whoever goes on with the run may find this record still in the spool.
+        super()._end(status, message=message, step=self.number, **fields)
+
+
+class Evaluation(_Grouped):
+    """A measurement of a model, beside training or as a baseline."""
+
+    _kind = "evaluations"
+    _parent_column = "evaluation_id"
+
+    def rollout(self, **fields: Any) -> Rollout:
+        """Begin a rollout in a group of its own."""
+        return self.group(task=fields.get("task_description"), task_id=fields.get("task_id")).rollout(**fields)
+
+    def finish(self, status: str = "completed", *, message: str | None = None, **figures: Any) -> None:
+        """End the evaluation; what is not given (success_rate, mean_reward, mean_turns) comes from its rollouts."""
+        self._end(status, message=message, **figures)
+
+
+def _image_and_kind(image: Any) -> tuple[Any, str | None]:
+    if isinstance(image, Mapping):
+        return image.get("image"), image.get("kind", "image")
+    return image, "image"
