@@ -31,7 +31,8 @@ prepare_venv() { # [extras, as in "[test]"]
   wanted="$(cksum pyproject.toml | cut -d ' ' -f 1) ${1:-}"
   if [ "$(cat .venv/.installed 2>/dev/null)" != "$wanted" ]; then
     echo "Installing openmanus-rl${1:-} into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${1:-}" ||
+    # Uncompiled: Python compiles what is imported, once; all that is installed would take half a minute and more.
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".${1:-}" ||
       fail "pip could not install the project; its own message is above"
     echo "$wanted" > .venv/.installed
   fi
