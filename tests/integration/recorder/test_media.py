@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from openmanus_rl.errors import OpenManusError
@@ -27,7 +28,7 @@ from openmanus_rl.settings import load_settings
 from . import faulty_server
 from .conftest import Query, wait_until
 from .faulty_server import Fault, FaultySupabase, Handler, faulty_supabase
-from .test_recorder import script
+from .test_recorder import script, start
 
 pytestmark = pytest.mark.usefixtures("recorder_env")
 
@@ -123,6 +124,43 @@ def test_an_image_of_ten_turns_is_stored_once_and_named_by_all(recorded: Recorde
     recorded.writer.close()
     courier.deliver()
     assert not recorded.writer.folder.exists()
+
+
+def test_a_training_loop_records_images_videos_chats_and_checkpoints(query: Query, tmp_path: Path) -> None:
+    pixels = numpy.arange(60, dtype="uint8").reshape(4, 5, 3)
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    chat = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+    video = b"\x00\x00\x00\x20ftypisom" + bytes(50)
+    (tmp_path / "model.pt").write_bytes(b"weights")
+    with start() as run:
+        with run.rollout() as rollout:
+            for _ in range(3):
+                rollout.log_turn(observation="o", images=[{"image": pixels, "kind": "frame"}], messages=chat)
+            path = rollout.log_media(video, kind="video")
+            run.log_checkpoint(3, step=30, file=tmp_path / "model.pt")
+        assert run.flush(timeout_seconds=30), run.stats
+        odd = [b"", "missing.png", numpy.array([None]), numpy.zeros((0, 0)), Unspeakable()]
+        for image in odd:
+            rollout.log_turn(images=[image])
+            assert rollout.log_media(image) is None
+        assert not run.flush(timeout_seconds=30)
+        assert (run.stats.rejected, run.stats.lost) == (2 * len(odd), 0)
+    rows = query("select kind, path from media where rollout_id = %s order by id", rollout.id)
+    assert [row["kind"] for row in rows] == ["frame", "image", "frame", "frame", "video"]
+    assert stored(rows[1]["path"]) == PNG
+    assert len({row["path"] for row in rows}) == 3
+    assert query("select video_path from rollouts where id = %s", rollout.id) == [{"video_path": path}]
+    assert stored(path) == video
+    (checkpoint,) = query("select storage_path, step from model_checkpoints where training_run_id = %s", run.id)
+    assert checkpoint == {"storage_path": f"{run.id}/checkpoint_3.pt", "step": 30}
+    assert stored(checkpoint["storage_path"], "model-checkpoints") == b"weights"
+
+
+class Unspeakable:
+    shape = (2, 2)
+
+    def __array__(self) -> Any:
+        raise RuntimeError("no array")
 
 
 def test_many_files_arrive_in_batches_and_each_is_equal(recorded: Recorded, query: Query) -> None:
