@@ -82,7 +82,7 @@ select internal.define_merge('rollouts',
     "timeline": "coalesce(s.timeline, n.timeline, e.timeline, p.timeline, 0)"}');
 
 create function internal.hide_latecomer() returns trigger
-language plpgsql security definer set search_path = ''
+language plpgsql set search_path = ''
 as $$
 begin
   new.rewound_at := (
@@ -98,7 +98,7 @@ create trigger hide_latecomer before insert on public.evaluations for each row e
 create trigger hide_latecomer before insert on public.rollouts for each row execute function internal.hide_latecomer();
 
 create or replace function internal.bound_metric_chunk() returns trigger
-language plpgsql security definer set search_path = ''
+language plpgsql set search_path = ''
 as $$
 begin
   -- A chunk only grows: one that is no longer is an earlier state of it, delivered again.
@@ -208,7 +208,7 @@ begin
 end
 $$;
 
-create function internal.rewind_run(run_id uuid, last_step bigint, rewind_id uuid) returns void
+create function internal.rewind_run(run_id uuid, kept_step bigint, rewind_id uuid) returns void
 language plpgsql security definer set search_path = ''
 as $$
 -- The caller has seen to it that the run is its own to change.
@@ -217,25 +217,25 @@ declare
   went_beyond timestamptz;
 begin
   select min(t.at) into went_beyond from (
-    select min(s.created_at) as at from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.step > last_step
+    select min(s.created_at) as at from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.step > kept_step
     union all
-    select min(r.created_at) from public.rollouts r where r.training_run_id = run_id and r.rewound_at is null and r.step > last_step
+    select min(r.created_at) from public.rollouts r where r.training_run_id = run_id and r.rewound_at is null and r.step > kept_step
     union all
     select min(p.recorded_at) from public.metric_chunks c cross join lateral unnest(c.steps, c.times) p (step, recorded_at)
-    where c.training_run_id = run_id and c.last_step > last_step and p.step > last_step and p.step <= coalesce(c.visible_to, p.step)) t;
+    where c.training_run_id = run_id and c.last_step > kept_step and p.step > kept_step and p.step <= coalesce(c.visible_to, p.step)) t;
   insert into public.rewinds (id, training_run_id, timeline, to_step, cut_at)
-  values (rewind_id, run_id, next_timeline, last_step, coalesce(went_beyond, now()));
+  values (rewind_id, run_id, next_timeline, kept_step, coalesce(went_beyond, now()));
 
-  update public.training_steps s set rewound_at = now() where s.training_run_id = run_id and s.rewound_at is null and s.step > last_step;
+  update public.training_steps s set rewound_at = now() where s.training_run_id = run_id and s.rewound_at is null and s.step > kept_step;
   update public.model_checkpoints c set rewound_at = now() where c.training_run_id = run_id and c.rewound_at is null
-    and (c.step > last_step or (c.step is null and c.created_at >= went_beyond));
+    and (c.step > kept_step or (c.step is null and c.created_at >= went_beyond));
   update public.evaluations e set rewound_at = now() where e.training_run_id = run_id and e.rewound_at is null
-    and (e.step > last_step or (e.step is null and e.created_at >= went_beyond));
+    and (e.step > kept_step or (e.step is null and e.created_at >= went_beyond));
   update public.rollouts r set rewound_at = now() where r.training_run_id = run_id and r.rewound_at is null
-    and (r.step > last_step or (r.step is null and r.created_at >= went_beyond));
-  update public.metric_chunks c set visible_to = least(c.visible_to, last_step) where c.training_run_id = run_id and c.last_step > last_step;
+    and (r.step > kept_step or (r.step is null and r.created_at >= went_beyond));
+  update public.metric_chunks c set visible_to = least(c.visible_to, kept_step) where c.training_run_id = run_id and c.last_step > kept_step;
   update public.training_runs r set timeline = next_timeline, progress = null,
-    current_step = case when last_step >= 0 then least(r.current_step, last_step) end
+    current_step = case when kept_step >= 0 then least(r.current_step, kept_step) end
   where r.id = run_id;
 end
 $$;

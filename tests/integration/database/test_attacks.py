@@ -33,7 +33,7 @@ def snapshot(world: World) -> Record:
     """Return all rows of the owner's runs and of the members, as text that changes with any of them."""
     found = {}
     owners = {str(world.run_id(visibility)) for visibility in ("private", "public")}
-    for table in [*TABLES, "members", "status_history", "rollout_stats"]:
+    for table in [*TABLES, "members", "status_history", "rollout_stats", "rewinds"]:
         rows = world.db.execute(
             f"select to_jsonb(t) - 'heartbeat_at' - 'updated_at' as row from public.{table} t"
         ).fetchall()
@@ -144,6 +144,7 @@ ATTACKS: dict[str, Attack] = {
         "status_history", entity="rollouts", entity_id="my rollouts", new_status="success", **MINE
     ),
     "counts of my own": insert("rollout_stats", environment="a", shard=99, success_count=1000, **MINE),
+    "a rewind of my own making": insert("rewinds", timeline=9, to_step=0, cut_at="2026-01-01", **MINE),
     "making a friend a member": insert("members", user_id=f"@{STRANGER}", role="admin"),
     "a stranger making itself a member": insert("members", actor=STRANGER, user_id=f"@{STRANGER}", role="viewer"),
     "an editor becoming an admin": change_member(OTHER, role="admin"),

@@ -6,7 +6,7 @@ import pytest
 
 from .writing import Connection
 
-KEPT_BY_TRIGGERS = {"status_history", "rollout_stats"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds"}
 
 
 def column(db: Connection, query: str) -> list[str]:
@@ -48,7 +48,9 @@ def test_every_table_grants_what_is_meant_and_no_more(db: Connection) -> None:
         db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
     ):
         assert granted.get((table, "service_role")) == everything, table
-        assert granted.get((table, "authenticated")) == ({"SELECT"} if table in KEPT_BY_TRIGGERS else everything), table
+        assert granted.get((table, "authenticated")) == ({"SELECT"} if table in KEPT_BY_THE_DATABASE else everything), (
+            table
+        )
         assert granted.get((table, "anon"), set()) == (set() if table in PRIVATE else {"SELECT"}), table
     assert not [key for key in granted if key[1] not in ("service_role", "authenticated", "anon")]
     assert granted["metrics", "anon"] == granted["run_overview", "authenticated"] == {"SELECT"}
@@ -72,7 +74,14 @@ def test_every_function_has_an_empty_search_path(db: Connection) -> None:
 def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> None:
     """Where Postgres compiles queries, as it does by default, each such call would take half a second longer."""
     uncompiled = column(db, f"select proname {FUNCTIONS} and 'jit=off' = any (coalesce(proconfig, '{{}}'))")
-    assert set(uncompiled) == {"ingest", "merge_stage", "metric_series"}
+    assert set(uncompiled) == {
+        "ingest",
+        "merge_stage",
+        "metric_series",
+        "turn_chat",
+        "generation_prompt",
+        "last_step",
+    }
 
 
 def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
@@ -81,12 +90,16 @@ def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
     )
 
 
+READERS = {"metric_series", "metric_names", "run_metrics", "turn_chat", "generation_prompt"}
+WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt"}
+
+
 @pytest.mark.parametrize(
     ("role", "functions"),
     [
-        ("anon", {"metric_series", "metric_names", "run_metrics"}),
-        ("authenticated", {"metric_series", "metric_names", "run_metrics", "ingest", "change_status", "heartbeat"}),
-        ("service_role", {"metric_series", "metric_names", "run_metrics", "ingest", "change_status", "heartbeat"}),
+        ("anon", READERS),
+        ("authenticated", READERS | WRITERS),
+        ("service_role", READERS | WRITERS),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
@@ -140,6 +153,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "measure_evaluation",
         "open_stage",
         "object_run_id",
+        "rewind_run",
     }
 
 

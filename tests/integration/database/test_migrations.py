@@ -116,8 +116,7 @@ def test_a_project_that_grants_new_tables_to_everybody_ends_with_the_same_grants
         apply_migrations(url)
         test_hygiene.test_every_table_grants_what_is_meant_and_no_more(db)
         test_hygiene.test_no_function_is_everybodys_to_execute(db)
-        readers = {"metric_series", "metric_names", "run_metrics"}
-        test_hygiene.test_each_role_may_call_what_is_meant_for_it(db, "anon", readers)
+        test_hygiene.test_each_role_may_call_what_is_meant_for_it(db, "anon", test_hygiene.READERS)
         sequences = db.execute("select sequencename from pg_sequences where schemaname = 'public'").fetchall()
         assert sequences
         for found in sequences:

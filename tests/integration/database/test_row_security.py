@@ -50,19 +50,19 @@ OF_A_RUN = {
     "metric_chunks",
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
-KEPT_BY_TRIGGERS = {"status_history", "rollout_stats"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds"}
 VIEWS = {"metrics", "run_overview"}
-KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_TRIGGERS | VIEWS | {"members"}
+KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_THE_DATABASE | VIEWS | {"members"}
 
 
 def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
     """Say what the architecture says of it."""
     if verb == "select":
-        shown = table in OF_A_RUN | KEPT_BY_TRIGGERS | VIEWS
+        shown = table in OF_A_RUN | KEPT_BY_THE_DATABASE | VIEWS
         return actor in MAY_READ or (actor == PUBLISHABLE and visibility == "public" and shown)
     if table in VIEWS:
         return False
-    if table in KEPT_BY_TRIGGERS:
+    if table in KEPT_BY_THE_DATABASE:
         return actor == SECRET
     if table == "members":
         return actor in (SECRET, ADMIN)
@@ -74,6 +74,13 @@ def world(stack: Any) -> Iterator[World]:
     with populated(
         stack.url, stack.database_url, publishable_key=stack.publishable_key, secret_key=stack.secret_key
     ) as world:
+        for visibility in VISIBILITIES:
+            # So late that it hides nothing.
+            world.db.execute(
+                "insert into public.rewinds (training_run_id, timeline, to_step, cut_at)"
+                " values (%s, 1, 1000, 'infinity')",
+                [world.run_id(visibility)],
+            )
         yield world
 
 
@@ -95,6 +102,7 @@ DISTINCT: dict[str, tuple[str, ...]] = {
     "validations": ("validator_name",),
     "jobs": ("external_id",),
     "rollout_stats": ("shard", "environment"),
+    "rewinds": ("timeline",),
 }
 
 
@@ -115,7 +123,7 @@ class Table:
         """Return the row that everybody tries to see and to change."""
         records = self.world.records[self.visibility]
         condition, value = f"{self.key} = %s", records.get(self.name, {}).get("id")
-        if self.name in KEPT_BY_TRIGGERS | VIEWS:
+        if self.name in KEPT_BY_THE_DATABASE | VIEWS:
             column = "id" if self.name == "run_overview" else "training_run_id"
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
