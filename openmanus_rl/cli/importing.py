@@ -17,6 +17,7 @@ from openmanus_rl.cli.options import JsonOption, check_choice
 from openmanus_rl.errors import OpenManusError, TransientError
 from openmanus_rl.importing import FORMATS, FileReport, Import
 from openmanus_rl.importing.importer import check_files
+from openmanus_rl.importing.lines import is_stream
 from openmanus_rl.importing.target import Target
 from openmanus_rl.importing.writing import opened_database
 from openmanus_rl.recorder.spools import Load
@@ -28,7 +29,7 @@ _FORMAT_NAMES = {"openmanus-rl": "steps of OpenManus-RL's rollout script", "chat
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help=".jsonl, .jsonl.gz or .json; - is stdin.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help=".jsonl, .jsonl.gz or .json; - is stdin.")],
     format_name: Annotated[
         str, typer.Option("--format", help=f"One of {', '.join(_FORMATS)}; auto goes by the first line of a file.")
     ] = "auto",
@@ -133,7 +134,7 @@ class _Display:
 
 @contextmanager
 def _display(files: list[str]) -> Iterator[_Display]:
-    total = None if "-" in files else sum(Path(path).stat().st_size for path in files)
+    total = None if any(map(is_stream, files)) else sum(Path(path).stat().st_size for path in files)
     columns = (TextColumn("Importing"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
     with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
         yield _Display(progress, progress.add_task("", total=total))

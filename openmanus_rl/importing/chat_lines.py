@@ -71,8 +71,8 @@ class ChatLines:
         """Conversations end with their lines."""
 
     def _rollout(self, said: dict[str, Any], turns: list[ChatTurn]) -> dict[str, Any]:
-        further = said.get("metadata") if isinstance(said.get("metadata"), dict) else {}
-        assert isinstance(further, dict)
+        given = said.get("metadata")
+        further = given if isinstance(given, dict) else {}
         environment = _take_text(said, ("environment",), further)
         reward_name, reward = _take(said, _REWARDS)
         rollout = {

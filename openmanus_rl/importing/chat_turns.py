@@ -21,9 +21,12 @@ _ROLES = {
     "chatgpt": "assistant",
     "model": "assistant",
     "bot": "assistant",
+    "function_call": "assistant",
     "function_response": "tool",
     "observation": "tool",
 }
+# What these say is not what the model sees of its world.
+_SYSTEM_ROLES = ("system", "developer")
 _TOOL_ROLES = ("tool", "function")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
@@ -81,7 +84,9 @@ def _turn(messages: Sequence[Message], start: int, end: int, following: Sequence
     own = list(messages[start:end])
     answer = own[-1] if own[-1]["role"] == "assistant" else None
     told = own[:-1] if answer is not None else own
-    texts = [text for message in told if message["role"] != "system" and (text := _text_of(message.get("content")))]
+    texts = [
+        text for message in told if message["role"] not in _SYSTEM_ROLES and (text := _text_of(message.get("content")))
+    ]
     thought, action = _said(answer) if answer is not None else (None, None)
     return ChatTurn(
         messages_from=start,

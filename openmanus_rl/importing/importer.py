@@ -11,7 +11,7 @@ from typing import Protocol
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.importing.chat_lines import ChatLines
 from openmanus_rl.importing.identity import Naming
-from openmanus_rl.importing.lines import BadLine, Line, LineError, LineFile
+from openmanus_rl.importing.lines import BadLine, Line, LineError, LineFile, is_stream
 from openmanus_rl.importing.step_lines import StepLines
 from openmanus_rl.importing.writing import BATCH_BYTES, BatchWriter
 from openmanus_rl.recorder.spools import Load
@@ -162,7 +162,7 @@ def check_files(paths: list[str], *, format_name: str | None) -> None:
         if name in names:
             raise InvalidInput(f"{path}: it is given twice", field="file", hint="give each file once")
         names.add(name)
-        if path == "-":
+        if is_stream(path):
             continue
         with LineFile(path) as file:
             first = next((line for line in islice(file, _LINES_LOOKED_AT) if isinstance(line, Line)), None)

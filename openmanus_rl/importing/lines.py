@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
@@ -17,7 +18,17 @@ import orjson
 from openmanus_rl.errors import LocalFileError
 from openmanus_rl.recorder.plain import dump_line
 
-__all__ = ["MAX_LINE_BYTES", "BadLine", "Line", "LineError", "LineFile", "describe", "read_object", "storable"]
+__all__ = [
+    "MAX_LINE_BYTES",
+    "BadLine",
+    "Line",
+    "LineError",
+    "LineFile",
+    "describe",
+    "is_stream",
+    "read_object",
+    "storable",
+]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BUFFER_BYTES = 1024 * 1024
@@ -126,6 +137,11 @@ class LineFile:
             return
         objects = found if isinstance(found, list) else [found]
         yield from ((number, orjson.dumps(value)) for number, value in enumerate(objects, start=1))
+
+
+def is_stream(path: str) -> bool:
+    """Say whether this can be read only once, and its size is not known: standard input, a pipe, a terminal."""
+    return path == "-" or Path(path).is_fifo() or Path(path).is_char_device()
 
 
 def _open(path: str) -> BufferedReader:

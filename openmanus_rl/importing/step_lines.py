@@ -106,6 +106,7 @@ class StepLines:
             self._end(key)
 
     def _begin(self, key: bytes, line: Line) -> _Episode:
+        model = read_text(line.value.get("model"), "model")
         environment = self._environment or _environment_of(line.value)
         if environment is None:
             raise InvalidInput(
@@ -125,7 +126,7 @@ class StepLines:
             "environment": environment,
             "episode_number": self._episodes,
             "task_description": _task_of(line.value),
-            "model": read_text(line.value.get("model"), "model"),
+            "model": model,
             "metadata": facts,
             # What is true until its end is read, should the import end first.
             "status": "interrupted",

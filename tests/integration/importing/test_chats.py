@@ -134,14 +134,19 @@ def test_what_a_line_says_of_its_outcome_decides_and_nothing_is_dropped(
 def test_exported_chats_come_back_with_the_same_messages_and_reward(
     command: Any, write: Any, run_name: str, tmp_path: Path
 ) -> None:
-    chats = [
+    asked, answered = (
+        {"role": "user", "content": "Grüße \u2028 世界\x85"},
+        {"role": "assistant", "content": "und zurück"},
+    )
+    chats: list[Row] = [
+        {"messages": [asked, answered, {"role": "user", "content": "more"}, {"role": "assistant", "content": "no"}]},
         {
-            **WITH_TOOLS,
-            "messages": [WITH_TOOLS["messages"][1], {"role": "assistant", "content": "Grüße \u2028 世界\x85"}],
+            "messages": [{"role": "system", "content": "be brief"}, asked, answered, asked],
+            "success": False,
+            "reward": -1,
         },
-        {"messages": [{"role": "user", "content": "again"}, {"role": "assistant", "content": "again"}] * 3},
-        json.dumps({"prompt": "p", "completion": "c", "reward": float("nan")}),
-        {"messages": [{"role": "assistant", "content": "me first"}, {"role": "tool", "content": ""}]},
+        {"messages": [answered, {"role": "tool", "content": "<think>x</think>"}, answered], "score": 0.25},
+        {"messages": [asked], "reward": float("inf"), "status": "timeout", "environment": "webshop"},
     ]
     command("import", write(chats), "--run", run_name)
     first, second = f"{run_name}-1.jsonl", f"{run_name}-2.jsonl"
@@ -154,7 +159,17 @@ def test_exported_chats_come_back_with_the_same_messages_and_reward(
         rows = map(json.loads, (tmp_path / name).read_text().splitlines())
         return sorted(json.dumps([row["messages"], row["reward"], row["status"], row["environment"]]) for row in rows)
 
-    assert len(told(first)) == len(chats)
+    assert told(first) == sorted(
+        json.dumps([chats[number]["messages"], *further])
+        for number, further in enumerate(
+            [
+                (None, "completed", "chat"),
+                (-1.0, "failed", "chat"),
+                (0.25, "completed", "chat"),
+                (float("inf"), "timeout", "webshop"),
+            ]
+        )
+    )
     assert told(second) == told(first)
 
 

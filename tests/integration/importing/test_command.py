@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +71,17 @@ def test_an_empty_file_is_an_import_of_nothing(command: Any, write: Any, run_nam
 
     assert done.code == 0
     assert (done.report["rollouts"], done.report["lines"]) == (0, 0)
+
+
+def test_a_named_pipe_is_read_once_and_whole(command: Any, run_name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writing = threading.Thread(target=(tmp_path / "pipe").write_text, args=((json.dumps(CHAT) + "\n") * 3,))
+    writing.start()
+
+    done = command("import", "pipe", "--run", run_name, "--json")
+    writing.join()
+
+    assert done.report["new_rollouts"] == 3
 
 
 def test_over_http_alone_the_same_is_written(

@@ -234,6 +234,24 @@ def test_bad_lines_are_named_and_the_others_written(
     assert (rollout["status"], rollout["step_count"]) == ("success", 2)
 
 
+def test_a_line_that_was_mended_joins_its_episode(
+    command: Any, write: Any, run_name: str, rollouts: Callable[[str], list[Row]]
+) -> None:
+    lines: list[Any] = [step_of(0, step, done=step == 2, won=step == 2, reward=1.0) for step in range(3)]
+
+    broken = command("import", write([lines[0], "{", lines[2]]), "--run", run_name)
+    (before,) = rollouts(run_name)
+    mended = command("import", write(lines), "--run", run_name)
+
+    assert (broken.code, mended.code) == (1, 0)
+    (after,) = rollouts(run_name)
+    assert after["id"] == before["id"]
+    assert [(one["step_count"], one["total_reward"], len(one["turns"])) for one in (before, after)] == [
+        (2, 2.0, 2),
+        (3, 3.0, 3),
+    ]
+
+
 def test_what_the_database_refuses_is_named_by_its_line(
     command: Any, write: Any, run_name: str, rollouts: Callable[[str], list[Row]]
 ) -> None:
