@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.gateway import FileSource
-from openmanus_rl.managers.storage.names import checkpoint_path
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.pictures import CannotKeep
 from openmanus_rl.records.ids import new_id
@@ -122,6 +121,9 @@ def checkpoint_records(
     refused with it; the second says that. The file is copied and not read: the courier takes its checksum. On another
     timeline of a run that was rewound it lies in a folder of its own: what the rewind hid stays as it was.
     """
+    # Here, not above: every command loads this module, and few record checkpoints.
+    from openmanus_rl.managers.storage.names import checkpoint_path
+
     own: Record = {name: record[name] for name in _OF_CHECKPOINTS if name in record}
     try:
         path = Path(file)

@@ -20,7 +20,15 @@ from typing import Any
 from openmanus_rl.gateway import FileSource, fingerprint
 from openmanus_rl.recorder.memo import Memo
 from openmanus_rl.recorder.pictures import CannotKeep, digest_of, is_array, is_picture, png_of
-from openmanus_rl.recorder.sniffing import HEAD_BYTES, UNKNOWN_TYPE, extension_of, picture_size, sniff, type_of_name
+from openmanus_rl.recorder.sniffing import (
+    HEAD_BYTES,
+    UNKNOWN_TYPE,
+    extension_of,
+    picture_size,
+    plain_type,
+    sniff,
+    type_of_name,
+)
 
 __all__ = ["MEDIA_BUCKET", "Blob", "Lifter", "Unkept", "as_blob", "inline"]
 
@@ -106,7 +114,7 @@ def _as_blob(data: Any, content_type: str | None) -> Blob:
 def _from_bytes(content: bytes, declared_type: str | None, *, suffix: str = "") -> Blob:
     if not content:
         raise CannotKeep("there is nothing in it: 0 bytes")
-    content_type = sniff(content[:HEAD_BYTES]) or declared_type or UNKNOWN_TYPE
+    content_type = sniff(content[:HEAD_BYTES]) or plain_type(declared_type) or UNKNOWN_TYPE
     width, height = picture_size(content_type, content[:HEAD_BYTES])
     return Blob(
         sha256=hashlib.sha256(content).hexdigest(),
@@ -133,8 +141,7 @@ def _from_data_url(url: str) -> Blob | None:
     head, comma, _ = url[:_DATA_URL_HEAD_CHARACTERS].partition(",")
     if not comma or not head.endswith(";base64"):
         return None
-    declared_type = head[len("data:") :].partition(";")[0] or None
-    return _from_base64(url, len(head) + 1, declared_type)
+    return _from_base64(url, len(head) + 1, head.removeprefix("data:"))
 
 
 def _from_base64(text: str, start: int, declared_type: str | None) -> Blob | None:

@@ -6,7 +6,7 @@ import mimetypes
 import re
 import struct
 
-__all__ = ["HEAD_BYTES", "UNKNOWN_TYPE", "extension_of", "picture_size", "sniff", "type_of_name"]
+__all__ = ["HEAD_BYTES", "UNKNOWN_TYPE", "extension_of", "picture_size", "plain_type", "sniff", "type_of_name"]
 
 HEAD_BYTES = 64 * 1024
 """So much of the beginning is enough to tell."""
@@ -43,6 +43,7 @@ _BEGINNINGS = (
 )
 _RIFF = {b"WAVE": "audio/wav", b"WEBP": "image/webp"}
 _BRANDS = {b"qt  ": "video/quicktime", b"M4A ": "audio/mp4", b"avif": "image/avif"}
+_PLAIN_TYPE = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,99}/[a-z0-9][a-z0-9.+_-]{0,99}", re.ASCII)
 _PLAIN_EXTENSION = re.compile(r"\.[a-z0-9]{1,16}")
 # The markers of a JPEG that tell its size: start of frame, of whichever coding.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -60,6 +61,12 @@ def sniff(head: bytes) -> str | None:
     if head[:4] == b"\x1a\x45\xdf\xa3":
         return "video/webm" if b"webm" in head[:64] else "video/x-matroska"
     return None
+
+
+def plain_type(declared: object) -> str | None:
+    """Return a content type that somebody declared, without its parameters; None if it is none."""
+    found = declared.partition(";")[0].strip().lower() if isinstance(declared, str) else ""
+    return found if _PLAIN_TYPE.fullmatch(found) else None
 
 
 def type_of_name(name: str) -> str | None:

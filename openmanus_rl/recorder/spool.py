@@ -6,6 +6,7 @@ A spool is a folder that one process writes and anyone may deliver:
     000001.jsonl    segments: a record a line, [kind, time, record], appended with one write each
     progress.json   how far it has been delivered, written by the courier
     refused.jsonl   what the database did not take, with the reason
+    blobs/          the bytes of records, such as images, until they are in storage
     writer.lock     locked by the writing process for as long as it lives
     courier.lock    locked by whoever delivers it
 """

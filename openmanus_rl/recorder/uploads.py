@@ -11,9 +11,9 @@ from typing import Any
 
 from openmanus_rl.errors import ConflictError, InvalidInput, LocalFileError, NotFoundError, UnsupportedError
 from openmanus_rl.gateway import FileSource, Storage, fingerprint
-from openmanus_rl.managers.storage.buckets import content_type_for, format_size
 from openmanus_rl.recorder.blobs import BLOB_FIELD, UNKEPT_FIELD, blob_path
 from openmanus_rl.recorder.media import MEDIA_BUCKET
+from openmanus_rl.recorder.sniffing import UNKNOWN_TYPE, plain_type, type_of_name
 from openmanus_rl.recorder.spools import Batch, Load
 
 __all__ = ["Uploads", "needs_storage"]
@@ -134,6 +134,8 @@ def _check_size(target: Target, source: FileSource, storage: Storage) -> None:
     """Refuse what is over the bucket's limit before a byte of it is sent."""
     limit_bytes = storage.bucket(target.bucket).file_size_limit_bytes
     if limit_bytes is not None and source.size_bytes > limit_bytes:
+        from openmanus_rl.managers.storage.buckets import format_size
+
         raise Refused(
             f"{target.path}: {format_size(source.size_bytes)} is over the limit of the bucket {target.bucket}, "
             f"{format_size(limit_bytes)}"
@@ -167,10 +169,10 @@ def _target(kind: str, record: dict[str, Any]) -> Target | None:
     bucket: Any = _CHECKPOINT_BUCKET if is_checkpoint else record.get("bucket", MEDIA_BUCKET)
     if not all(isinstance(value, str) and value for value in (name, path, bucket)) or "/" in name:
         raise Refused(f"{kind}: {BLOB_FIELD} {name!r} with bucket {bucket!r} and path {path!r} names no file")
+    # It becomes a header, which does not take every text.
+    content_type = plain_type(record.get("content_type")) or type_of_name(path) or UNKNOWN_TYPE
     if is_checkpoint:
-        return Target(name, bucket, path, content_type_for(bucket, path), overwrite=True)
-    declared = record.get("content_type")
-    content_type = declared if isinstance(declared, str) else content_type_for(bucket, path)
+        return Target(name, bucket, path, content_type, overwrite=True)
     return Target(name, bucket, path, content_type, checksum=str(record["checksum"]) if "checksum" in record else None)
 
 

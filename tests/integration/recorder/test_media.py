@@ -258,9 +258,14 @@ def test_failing_storage_costs_time_and_nothing_else(
 def test_over_http_alone_files_arrive_too(recorded: Recorded, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL")
     path = recorded.log(PNG)
+    odd = recorded.log(b"odd", content_type="bild/ü\n")
     courier_of(recorded).deliver()
     assert stored(path) == PNG
-    assert query("select path from media where training_run_id = %s", recorded.run_id) == [{"path": path}]
+    assert stored(odd) == b"odd"
+    assert query("select path from media where training_run_id = %s", recorded.run_id) == [
+        {"path": path},
+        {"path": odd},
+    ]
 
 
 @pytest.mark.usefixtures("small_bucket")

@@ -98,6 +98,22 @@ def test_bytes_are_known_by_what_they_begin_with(
     assert content(blob) == given
 
 
+@pytest.mark.parametrize(
+    ("declared", "content_type", "extension"),
+    [
+        ("text/csv", "text/csv", ".csv"),
+        ("Text/CSV;charset=utf-8", "text/csv", ".csv"),
+        ("bild/ü", "application/octet-stream", ""),
+        ("a/b\r\nX-Evil: 1", "application/octet-stream", ""),
+        ("", "application/octet-stream", ""),
+    ],
+)
+def test_a_declared_type_is_believed_if_it_is_one(declared: str, content_type: str, extension: str) -> None:
+    for blob in (as_blob(b"a,b", content_type=declared), as_blob(data_url(b"a,b", declared))):
+        assert isinstance(blob, Blob)
+        assert (blob.content_type, blob.extension) == (content_type, extension)
+
+
 class Hostile:
     shape = (3, 3)
 
