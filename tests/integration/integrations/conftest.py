@@ -14,19 +14,25 @@ from psycopg.rows import dict_row
 Query = Callable[..., list[dict[str, Any]]]
 
 
-@pytest.fixture
-def recorder_env(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """The settings of a training script: the session's Supabase, and a home in which nothing was recorded."""
-    home = tmp_path / "home"
-    env = stack.env | {"OPENMANUS_RL_HOME": str(home)}
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("OPENMANUS_RL_RUN_ID", raising=False)
-    yield env
+@pytest.fixture(scope="module")
+def recorder_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where spools lie; one for all tests of a file, so that they share a courier."""
+    home = tmp_path_factory.mktemp("home")
+    yield home
     # A courier ends once nobody writes; until then the folder is its.
     deadline = time.monotonic() + 30
     while any(home.glob("spool/*/*/meta.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
+
+
+@pytest.fixture
+def recorder_env(stack: Any, recorder_home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The settings of a training script: the session's Supabase, and no run under way."""
+    env: dict[str, str] = stack.env | {"OPENMANUS_RL_HOME": str(recorder_home)}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("OPENMANUS_RL_RUN_ID", raising=False)
+    return env
 
 
 @pytest.fixture
@@ -64,5 +70,21 @@ def turns_of(query: Query) -> Callable[[Any], list[dict[str, Any]]]:
             """,
             rollout["id"],
         )
+
+    return read
+
+
+@pytest.fixture
+def ended(query: Query) -> Callable[[Any], dict[str, Any]]:
+    """Return a function that waits until a run's end, and so all before it, has arrived, and returns its row."""
+
+    def read(run: Any) -> dict[str, Any]:
+        deadline = time.monotonic() + 40
+        while True:
+            rows = query("select * from training_runs where id = %s and status <> 'running'", run.id)
+            if rows:
+                return rows[0]
+            assert time.monotonic() < deadline, "it did not end in time"
+            time.sleep(0.05)
 
     return read

@@ -1,0 +1,109 @@
+"""Which run a Hugging Face trainer records to: begun anew, gone on with, or joined by the other processes of a job."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.errors import StackError, TransientError
+from openmanus_rl.integrations._extras import provided_by
+from openmanus_rl.recorder import Run, init
+from openmanus_rl.settings import pass_on_run
+
+with provided_by("trl"):
+    from accelerate.utils import broadcast_object_list
+    from transformers import TrainerState, TrainingArguments
+
+__all__ = ["RunMaker", "join", "join_together"]
+
+_logger = logging.getLogger(__name__)
+
+# Kept in trainer_state.json with every checkpoint, so that training that goes on from one finds its run.
+_STATE_KEY = "openmanus_rl"
+# Trainer's own arguments say nothing of an algorithm; those of TRL are named after it.
+_CONFIG_SUFFIX = "Config"
+
+
+class RunMaker:
+    """Begins the run of a trainer by what is known of it; what is given goes before what the trainer says."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None,
+        algorithm: str | None,
+        environment: str | None,
+        run_name: str | None,
+        tags: Sequence[str] | None,
+    ) -> None:
+        self.environment = environment
+        self._name = name
+        self._algorithm = algorithm
+        self._run_name = run_name
+        self._tags = tags
+
+    def make(self, args: TrainingArguments, state: TrainerState, model: Any) -> Run:
+        """Begin a run, or go on, from where training is, with the one that the checkpoint or the run name is of."""
+        run_name = self._run_name_for(args, state)
+        state.stateful_callbacks[_STATE_KEY] = {"run_name": run_name}
+        begin = partial(
+            init,
+            self._name or args.run_name or Path(args.output_dir or "training").resolve().name,
+            algorithm=self._algorithm or _algorithm(args),
+            environment=self.environment,
+            config=_config(args, model),
+            run_name=run_name,
+            tags=self._tags,
+            total_steps=state.max_steps if state.max_steps > 0 else None,
+        )
+        # What the run has beyond this step, training makes anew; from the beginning, that is all of it.
+        if state.global_step > 0:
+            return begin(rewind_to_step=state.global_step)
+        try:
+            return begin(rewind_to_step=-1)
+        except (TransientError, StackError) as error:
+            _logger.warning("run %s: taken for a new one, since nobody can be asked now (%s)", run_name, error)
+            return begin()
+
+    def _run_name_for(self, args: TrainingArguments, state: TrainerState) -> str:
+        kept = state.stateful_callbacks.get(_STATE_KEY)
+        given = self._run_name or args.run_name
+        if given is None and kept is not None:
+            return str(kept["run_name"])
+        if given is None or state.is_hyper_param_search:
+            # Every trial of a search is a run of its own.
+            return f"{given or self._name or Path(args.output_dir or 'training').resolve().name}-{secrets.token_hex(4)}"
+        return given
+
+
+def join(run_id: str, rewinds: Sequence[int]) -> Run:
+    """Return another way to record to a run that is there."""
+    pass_on_run(run_id, rewinds=rewinds)
+    return init()
+
+
+def join_together(run: Run | None) -> Run:
+    """Return, in each process of a job, a way to record to the run of the main one; all of them must call this."""
+    (shared,) = broadcast_object_list([(run.id, list(run.rewinds)) if run is not None else None])
+    return run or join(*shared)
+
+
+def _algorithm(args: TrainingArguments) -> str | None:
+    """Return "grpo" of a GRPOConfig, also of one that was derived from it; None of a plain trainer's arguments."""
+    for kind in type(args).__mro__:
+        if kind.__module__.partition(".")[0] == "trl" and kind.__name__.endswith(_CONFIG_SUFFIX):
+            return kind.__name__.removesuffix(_CONFIG_SUFFIX).lower()
+    return None
+
+
+def _config(args: TrainingArguments, model: Any) -> dict[str, Any]:
+    config: dict[str, Any] = args.to_dict()
+    if hasattr(getattr(model, "config", None), "to_dict"):
+        config["model"] = model.config.to_dict()
+    if hasattr(model, "num_parameters"):
+        config["num_parameters"] = model.num_parameters()
+    return config

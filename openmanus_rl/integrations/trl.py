@@ -1,0 +1,215 @@
+"""TRL's trainers that generate (GRPO, RLOO): every completion a rollout, with its rewards, advantage and tokens.
+
+    from openmanus_rl.integrations.trl import record_rollouts
+
+    trainer = GRPOTrainer(model=model, args=args, reward_funcs=[accuracy], train_dataset=dataset)
+    record_rollouts(trainer)
+    trainer.train()
+
+The completions of one prompt are a group of the step in which they were generated, or of the evaluation.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._extras import provided_by
+from openmanus_rl.integrations._trainer_turns import Tokens, text_of, tokens_by_turn, turns_of
+from openmanus_rl.recorder import Evaluation, Group, Rollout, Step
+
+with provided_by("trl"):
+    import trl
+    from transformers import Trainer
+
+    from openmanus_rl.integrations.transformers import OpenManusCallback
+
+__all__ = ["OpenManusCallback", "record_rollouts"]
+
+_logger = logging.getLogger(__name__)
+
+# Here, and nowhere else at once, are the prompts, the completions and their tokens, what each reward function or reward
+# model said, and the advantages. Reward functions are given neither advantages nor prompt tokens nor what others said,
+# and the table that TRL keeps for its own log has no tokens and only the last batch.
+_GENERATE = "_generate_and_score_completions"
+_SCORE = "_calculate_rewards"
+# Should a trainer of another version hand over something else, training is not to stop for it.
+_UNEXPECTED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
+_LOGPROBS = ("sampling_per_token_logps", "old_per_token_logps")
+
+
+def record_rollouts(trainer: Trainer, callback: OpenManusCallback | None = None) -> OpenManusCallback:
+    """Record every completion of a trainer, and what `OpenManusCallback` records; return that callback.
+
+    The callback is the given one, or the one that the trainer has, or a new one.
+    """
+    for method in (_GENERATE, _SCORE):
+        if not callable(getattr(trainer, method, None)):
+            raise InvalidInput(
+                f"{type(trainer).__name__}: no completions to record: it has no {method} (trl {trl.__version__})",
+                field="trainer",
+                hint="give a GRPOTrainer or an RLOOTrainer; for others, OpenManusCallback records all there is",
+            )
+    known = [found for found in trainer.callback_handler.callbacks if isinstance(found, OpenManusCallback)]
+    callback = callback or next(iter(known), None) or OpenManusCallback()
+    if callback not in known:
+        trainer.add_callback(callback)
+    if not isinstance(getattr(getattr(trainer, _GENERATE), "__self__", None), _CompletionRecorder):
+        callback.in_every_process = True
+        callback.maker.environment = callback.maker.environment or _environment(trainer)
+        recorder = _CompletionRecorder(trainer, callback)
+        setattr(trainer, _GENERATE, recorder.generate)
+        setattr(trainer, _SCORE, recorder.score)
+    return callback
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """What this process generated, and what all of them were given for theirs."""
+
+    inputs: Sequence[Mapping[str, Any]]
+    prompts: Sequence[Any]
+    completions: Sequence[Any]
+    completion_ids: Sequence[Sequence[int]]
+    rewards: Any
+    """A row a completion of all processes, a column a reward function."""
+
+
+class _CompletionRecorder:
+    """Stands in for the two methods of a trainer in which completions come about."""
+
+    def __init__(self, trainer: Any, callback: OpenManusCallback) -> None:
+        self._trainer = trainer
+        self._callback = callback
+        self._generate = getattr(trainer, _GENERATE)
+        self._score = getattr(trainer, _SCORE)
+        self._batch: _Batch | None = None
+        self._parent_id: str | None = None
+        self._group_count = 0
+        self._has_warned = False
+
+    def score(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any, *more: Any) -> Any:
+        """Let the trainer score completions, and keep what it was given and found."""
+        rewards = self._score(inputs, prompts, completions, completion_ids_list, *more)
+        self._batch = _Batch(
+            inputs=inputs,
+            prompts=prompts,
+            completions=completions,
+            completion_ids=completion_ids_list,
+            rewards=rewards,
+        )
+        return rewards
+
+    def generate(self, inputs: Any) -> Any:
+        """Let the trainer generate and score, and record what came of it."""
+        output = self._generate(inputs)
+        batch, self._batch = self._batch, None
+        try:
+            if batch is not None:
+                self._record(batch, output)
+        except _UNEXPECTED as error:
+            if not self._has_warned:
+                _logger.warning("completions are not recorded, trl %s: %r", trl.__version__, error)
+            self._has_warned = True
+        return output
+
+    def _record(self, batch: _Batch, output: Mapping[str, Any]) -> None:
+        trainer = self._trainer
+        is_training = trainer.model.training
+        if trainer.state.is_world_process_zero:
+            # There is none yet if this is an evaluation before training.
+            self._callback.ensure_run(trainer.args, trainer.state, trainer.model)
+        parent = self._callback.step if is_training else self._callback.evaluation(trainer.state)
+        group_size = trainer.num_generations if is_training else trainer.num_generations_eval
+        # TRL deals completions out in order, so that a group may lie in two processes: both name it by the same number.
+        first = trainer.accelerator.process_index * len(batch.prompts)
+        rewards = batch.rewards[first : first + len(batch.prompts)].tolist()
+        if parent is None or parent.id != self._parent_id:
+            self._parent_id, self._group_count = parent.id if parent is not None else None, 0
+        group: Group | None = None
+        for place, tokens in enumerate(self._tokens(batch, output)):
+            number = self._group_count + (first + place) // group_size
+            if parent is not None and (group is None or group.number != number):
+                group = _group(parent, number, batch.prompts[place], batch.inputs[place])
+            with self._rollout(group, batch.prompts[place]) as rollout:
+                self._log(rollout, batch.prompts[place], batch.completions[place], rewards[place], tokens)
+        self._group_count += math.ceil(len(batch.rewards) / group_size)
+
+    def _rollout(self, group: Group | None, prompt: Any) -> Rollout:
+        version = self._trainer.state.global_step
+        if group is not None:
+            return group.rollout(policy_version=version)
+        # An evaluation's groups hang on its row, which only the main process has.
+        assert self._callback.run is not None
+        return self._callback.run.rollout(
+            step=version, policy_version=version, source="evaluation", task_description=text_of(prompt)
+        )
+
+    def _log(self, rollout: Rollout, prompt: Any, completion: Any, rewards: list[float], tokens: Tokens) -> None:
+        names = self._trainer.reward_func_names
+        # None of a reward function, which does not apply to this prompt, has become NaN.
+        found = {name: value for name, value in zip(names, rewards, strict=True) if not math.isnan(value)}
+        turns = turns_of(prompt, completion)
+        version = self._trainer.state.global_step
+        for turn, part in zip(turns, tokens_by_turn(tokens, turn_count=len(turns)), strict=True):
+            rollout.log_turn(
+                observation=turn.observation,
+                action=turn.action,
+                thought=turn.thought,
+                messages=turn.messages,
+                tool_calls=turn.tool_calls,
+                generations=[part.as_generation(policy_version=version)] if part is not None else None,
+                reward=found if turn is turns[-1] and found else None,
+            )
+        weights = dict(zip(names, self._trainer.reward_weights.tolist(), strict=True))
+        rollout.complete(
+            "truncated" if tokens.finish_reason == "length" else "completed",
+            total_reward=sum(weights[name] * value for name, value in found.items()) if found else None,
+        )
+
+    def _tokens(self, batch: _Batch, output: Mapping[str, Any]) -> list[Tokens]:
+        """Return the tokens of each completion without what they were padded with."""
+        trainer = self._trainer
+        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+        ends = {*trainer.eos_token_ids, tokenizer.pad_token_id}
+        prompts, prompt_masks = output["prompt_ids"].tolist(), output["prompt_mask"].tolist()
+        masks, advantages = output["completion_mask"].tolist(), output["advantages"].tolist()
+        own = output["tool_mask"].tolist() if "tool_mask" in output else None
+        logprobs = next((output[name].tolist() for name in _LOGPROBS if output.get(name) is not None), None)
+        found = []
+        for place, completion_ids in enumerate(batch.completion_ids):
+            length = len(completion_ids)
+            mine = [bool(flag) for flag in own[place][:length]] if own is not None else [True] * length
+            advantage = advantages[place]
+            found.append(
+                Tokens(
+                    prompt_ids=[i for i, kept in zip(prompts[place], prompt_masks[place], strict=True) if kept],
+                    completion_ids=list(completion_ids),
+                    mask=[bool(flag) and is_own for flag, is_own in zip(masks[place], mine, strict=False)],
+                    own=mine,
+                    advantages=advantage[:length] if isinstance(advantage, list) else [advantage],
+                    logprobs=logprobs[place][:length] if logprobs is not None else None,
+                    finish_reason="stop" if length and completion_ids[-1] in ends else "length",
+                )
+            )
+        return found
+
+
+def _group(parent: Step | Evaluation, number: int, prompt: Any, columns: Mapping[str, Any]) -> Group:
+    # The other columns of the dataset, such as the expected answer: what the reward functions are given.
+    plain = {
+        name: value
+        for name, value in columns.items()
+        if name != "prompt" and isinstance(value, (str, int, float, bool))
+    }
+    return parent.group(task=text_of(prompt), number=number, metadata={"columns": plain} if plain else None)
+
+
+def _environment(trainer: Any) -> str:
+    """Return the name of the dataset, which is what prompts come from; "prompts" where it has none."""
+    info = getattr(getattr(trainer, "train_dataset", None), "info", None)
+    return getattr(info, "dataset_name", None) or "prompts"
