@@ -1,0 +1,190 @@
+"""tinker-cookbook: its metrics, hyperparameters and long texts by a logger, its trajectories as rollouts with tokens.
+
+Around the cookbook's own training loops, this records all of it:
+
+    from openmanus_rl.integrations.tinker import recording
+
+    with recording(environment="gsm8k"):
+        asyncio.run(train.main(config))
+
+A loop of your own puts `OpenManusLogger` beside its other loggers and calls `log_trajectory_groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from openmanus_rl.integrations._extras import provided_by
+from openmanus_rl.integrations._trainer_numbers import numbers_of
+from openmanus_rl.recorder import Run, init
+
+with provided_by("tinker"):
+    from tinker_cookbook.checkpoint_utils import get_last_checkpoint
+    from tinker_cookbook.rl import metric_util, rollout_logging
+    from tinker_cookbook.rl.types import TrajectoryGroup
+    from tinker_cookbook.utils import ml_log
+
+    from openmanus_rl.integrations._tinker_rollouts import Tokenizer, log_trajectory_groups
+
+__all__ = ["OpenManusLogger", "log_trajectory_groups", "recording"]
+
+_TRAIN_SPLIT = "train"
+
+
+class OpenManusLogger(ml_log.Logger):
+    """A logger of tinker-cookbook's that records to a run: one of your own, or one that it begins and `close` ends."""
+
+    def __init__(
+        self,
+        run: Run | None = None,
+        *,
+        name: str = "tinker",
+        algorithm: str | None = None,
+        environment: str | None = None,
+        run_name: str | None = None,
+        url: str | None = None,
+    ) -> None:
+        self._owns_run = run is None
+        self.run = run or init(name, algorithm=algorithm, environment=environment, run_name=run_name)
+        self._url = url
+        self._last_step = 0
+
+    def log_hparams(self, config: Any) -> None:
+        """Keep the configuration with the run."""
+        dumped = ml_log.dump_config(config)
+        self.run.update(config=dumped if isinstance(dumped, dict) else {"config": dumped})
+
+    def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
+        """Record the numbers among the metrics; without a step, at the last one that was named."""
+        if step is not None:
+            self._last_step = step
+        numbers = numbers_of(metrics)
+        if numbers:
+            self.run.log(numbers, step=self._last_step)
+
+    def log_long_text(self, key: str, text: str) -> None:
+        """Keep a text as a file of the run."""
+        self.run.log_media(text.encode(), kind="file", content_type="text/plain", metadata={"key": key})
+
+    def sync(self) -> None:
+        """Wait, for half a minute at most, until all is in the database; what is not yet is delivered later."""
+        self.run.flush(timeout_seconds=30.0)
+
+    def close(self) -> None:
+        """End the run, if the logger began it; nothing waits for delivery."""
+        if self._owns_run:
+            self.run.finish()
+
+    def get_logger_url(self) -> str | None:
+        """Return where the run can be seen, if that was said."""
+        return self._url
+
+
+@contextmanager
+def recording(
+    run: Run | None = None,
+    *,
+    name: str = "tinker",
+    algorithm: str | None = None,
+    environment: str = "tinker",
+    run_name: str | None = None,
+    log_path: str | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Iterator[Run]:
+    """Record whatever loop of the cookbook's runs in this block; an exception marks the run as failed.
+
+    Inside the block, every logger that `setup_logging` makes has one of ours beside it, and the trajectories that the
+    cookbook summarises for its own files (`rollout_json_export`, on by default) are recorded whole. With a tokenizer,
+    turns have their text beside their tokens. A run of that `run_name` is gone on with; with the loop's `log_path`,
+    from the last checkpoint there, as the loop does.
+    """
+    if run is not None:
+        with _hooked(run, tokenizer):
+            yield run
+        return
+    rewind_to_step = _last_batch(log_path) if run_name is not None and log_path is not None else None
+    with (
+        init(
+            name,
+            algorithm=algorithm,
+            environment=environment,
+            run_name=run_name,
+            rewind_to_step=rewind_to_step,
+        ) as own,
+        _hooked(own, tokenizer),
+    ):
+        yield own
+
+
+def _last_batch(log_path: str) -> int:
+    """Return the last batch that the loop will not train on again; -1 where it begins anew."""
+    checkpoint = get_last_checkpoint(log_path)
+    return (checkpoint.batch or 0) - 1 if checkpoint is not None else -1
+
+
+@contextmanager
+def _replaced(module: ModuleType, name: str, function: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, function)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+@contextmanager
+def _hooked(run: Run, tokenizer: Tokenizer | None) -> Iterator[None]:
+    set_up = ml_log.setup_logging
+    summarise = rollout_logging.serialize_rollout_summaries
+
+    def set_up_with_ours(*args: Any, **options: Any) -> ml_log.Logger:
+        logger = set_up(*args, **options)
+        ours = OpenManusLogger(run)
+        config = options.get("config", args[3] if len(args) > 3 else None)
+        if config is not None:
+            ours.log_hparams(config)
+        if isinstance(logger, ml_log.MultiplexLogger):
+            logger.loggers.append(ours)
+            return logger
+        return ml_log.MultiplexLogger([logger, ours])
+
+    def summarise_and_record(**given: Any) -> list[dict[str, Any]]:
+        _record(run, tokenizer, **given)
+        return summarise(**given)
+
+    with (
+        _replaced(ml_log, "setup_logging", set_up_with_ours),
+        # Training calls the one, evaluations have imported the other.
+        _replaced(rollout_logging, "serialize_rollout_summaries", summarise_and_record),
+        _replaced(metric_util, "serialize_rollout_summaries", summarise_and_record),
+    ):
+        yield
+
+
+def _record(
+    run: Run,
+    tokenizer: Tokenizer | None,
+    *,
+    split: str,
+    iteration: int,
+    trajectory_groups_P: Sequence[TrajectoryGroup],
+    taglist_P: Sequence[list[str]],
+    sampling_client_steps_P: Sequence[int | None] | None = None,
+    **_: Any,
+) -> None:
+    options: dict[str, Any] = {
+        "tokenizer": tokenizer,
+        "tags": taglist_P,
+        "policy_versions": sampling_client_steps_P,
+    }
+    if split == _TRAIN_SPLIT:
+        with run.step(iteration) as step:
+            log_trajectory_groups(run, step, trajectory_groups_P, **options)
+    else:
+        rewards = [reward for group in trajectory_groups_P for reward in group.get_total_rewards()]
+        with run.evaluation(step=iteration, name=split) as evaluation:
+            log_trajectory_groups(run, evaluation, trajectory_groups_P, **options)
+            evaluation.finish(mean_reward=sum(rewards) / len(rewards) if rewards else None)
