@@ -127,7 +127,7 @@ class Episodes:
         self._return += earned or 0.0
         if not self._recorded:
             return
-        seen, frame = self._observation, self._frame
+        seen, frame, self._frame = self._observation, self._frame, None
         if self._follows:
             self._observation = as_text(observation)
         if not last or see_end:

@@ -16,7 +16,8 @@ def provided_by(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        message = f'{error.name} is not installed; it comes with: pip install "openmanus-rl[{extra}]"'
+        library = (error.name or "a library").partition(".")[0]
+        message = f'{library} is not installed; it comes with: pip install "openmanus-rl[{extra}]"'
         raise ModuleNotFoundError(message, name=error.name, path=error.path) from error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.integrations._episodes import Episodes, Plan
 from openmanus_rl.integrations._videos import require_encoder
-from openmanus_rl.recorder import Run, init
+from openmanus_rl.recorder import Rollout, Run, init
 from openmanus_rl.settings import load_settings
 
 __all__ = ["CLOSE_MESSAGE", "RESET_MESSAGE", "Bookkeeping", "Describe"]
@@ -40,7 +40,9 @@ class Bookkeeping:
         step: Callable[[], int] | None,
         intervals: Mapping[str, int],
     ) -> None:
-        self._run = _joined_run() if run is None else run
+        self._run = run
+        if run is None:
+            _run_id()
         self._environment = environment or _name_of(env)
         self._task_description = task_description
         self._metadata = dict(metadata or {})
@@ -60,7 +62,13 @@ class Bookkeeping:
     def episodes(self, *, render: Callable[[], Any], **metadata: Any) -> Episodes:
         """Return the recorder of one environment's episodes."""
         fields = {"environment": self._environment, "metadata": {**self._metadata, **metadata} or None}
-        return Episodes(plan=self._plan, order=self._order, new_rollout=self._run.rollout, fields=fields, render=render)
+        return Episodes(plan=self._plan, order=self._order, new_rollout=self._new_rollout, fields=fields, render=render)
+
+    def _new_rollout(self, **fields: Any) -> Rollout:
+        if self._run is None:
+            # Not before: an environment that is made only to be asked for its spaces joins nothing.
+            self._run = _join(os.getpid(), _run_id())
+        return self._run.rollout(**fields)
 
     def fields(self, observation: Any, info: Mapping[str, Any], *, seed: int | None) -> dict[str, Any]:
         """Return what is known of an episode when it begins."""
@@ -81,7 +89,7 @@ def _name_of(env: Any) -> str:
     return spec.id if spec is not None else type(env.unwrapped).__name__
 
 
-def _joined_run() -> Run:
+def _run_id() -> str:
     run_id = load_settings().run_id
     if run_id is None:
         raise InvalidInput(
@@ -89,7 +97,7 @@ def _joined_run() -> Run:
             field="run",
             hint='run = openmanus_rl.init(name="cartpole"), then run=run',
         )
-    return _join(os.getpid(), run_id)
+    return run_id
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,150 @@
+"""Records the episodes of vectorised environments while Stable-Baselines3 trains in them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.vec_env import VecEnv
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._episodes import Episodes, Plan, outcome
+from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick
+from openmanus_rl.integrations._videos import require_encoder
+from openmanus_rl.recorder import Rollout
+
+__all__ = ["TrainingEpisodes", "episodes_of", "info_of_turn", "plan_for"]
+
+# They are recorded in their own places.
+_NOT_INFO = ("terminal_observation", "episode")
+_FRAMES_PER_SECOND = 30.0
+
+
+def plan_for(env: VecEnv, intervals: Mapping[str, int]) -> Plan:
+    """Return what to record of these environments; refuse pictures that they do not draw."""
+    metadata: Mapping[str, Any] = env.metadata or {}
+    plan = Plan(**intervals, frames_per_second=float(metadata.get("render_fps") or _FRAMES_PER_SECOND))
+    if plan.looks and env.render_mode != "rgb_array":
+        raise InvalidInput(
+            f"{environment_of(env)}: it has no frames to record, since its render_mode is {env.render_mode!r}",
+            field="frame_interval" if plan.frame_interval else "video_interval_episodes",
+            hint='make it with render_mode="rgb_array"',
+        )
+    if plan.video_interval_episodes:
+        require_encoder(extra="sb3")
+    return plan
+
+
+def episodes_of(
+    env: VecEnv, *, plan: Plan, new_rollout: Callable[..., Rollout], environment: str | None = None
+) -> list[Episodes]:
+    """Return the recorders of the environments' episodes, which are counted over all of them."""
+    order = itertools.count()
+    name = environment or environment_of(env)
+    return [
+        Episodes(
+            plan=plan,
+            order=order,
+            new_rollout=new_rollout,
+            fields={"environment": name, "metadata": {"environment_index": index}},
+            # Only the one that is looked at: rendering all of them would cost as many times as much.
+            render=lambda index=index: env.env_method("render", indices=[index])[0],  # type: ignore[misc]
+        )
+        for index in range(env.num_envs)
+    ]
+
+
+def info_of_turn(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a turn's info adds to what is recorded of it anyway."""
+    return {key: value for key, value in info.items() if key not in _NOT_INFO}
+
+
+class TrainingEpisodes:
+    """Follows the steps of training; a step in which no episode ends and none is watched costs next to nothing."""
+
+    def __init__(
+        self, env: VecEnv, *, plan: Plan, new_rollout: Callable[..., Rollout], environment: str | None
+    ) -> None:
+        self._originals = Originals(env)
+        self._monitored = is_monitored(env)
+        self._episodes = episodes_of(env, plan=plan, new_rollout=new_rollout, environment=environment)
+        # Without a Monitor nobody else counts.
+        self._returns = np.zeros(env.num_envs)
+        self._lengths = np.zeros(env.num_envs, dtype=int)
+        self._watched: list[int] = []
+
+    def begin(self, observations: Any, *, step: int) -> None:
+        """Begin an episode of each environment: they were reset."""
+        seen = self._originals.observations(observations)
+        for index, episodes in enumerate(self._episodes):
+            episodes.begin(pick(seen, index), step=step)
+        self._choose()
+
+    def take(self, values: Mapping[str, Any], *, step: int) -> None:
+        """Record a step of all environments by the local variables of the training loop."""
+        dones: np.ndarray[Any, Any] = values["dones"]
+        if not self._monitored:
+            self._returns += self._originals.rewards(values["rewards"])
+            self._lengths += 1
+        if self._watched:
+            self._take_turns(values)
+        if dones.any():
+            self._end(values, step=step)
+
+    def pause(self, message: str) -> None:
+        """Close what is open: nobody knows whether training will go on."""
+        for episodes in self._episodes:
+            episodes.pause(message)
+        self._choose()
+
+    def fail(self, error: BaseException) -> None:
+        """Close what is open with what broke training."""
+        for index in self._watched:
+            self._episodes[index].fail(error)
+        self._choose()
+
+    def _choose(self) -> None:
+        self._watched = [index for index, episodes in enumerate(self._episodes) if episodes.watches]
+
+    def _take_turns(self, values: Mapping[str, Any]) -> None:
+        seen = self._originals.observations(values["new_obs"])
+        rewards = self._originals.rewards(values["rewards"])
+        # What the environment was given: on-policy algorithms keep the unclipped action beside it.
+        actions = values["clipped_actions"] if "clipped_actions" in values else values["actions"]
+        for index in self._watched:
+            info = values["infos"][index]
+            last = self._is_over(values, index)
+            next_seen = pick(seen, index)
+            self._episodes[index].take(
+                action=actions[index],
+                reward=rewards[index],
+                info=info_of_turn(info),
+                observation=self._originals.final(info, otherwise=next_seen) if last else next_seen,
+                last=last,
+                # It has been reset already.
+                see_end=False,
+            )
+
+    def _is_over(self, values: Mapping[str, Any], index: int) -> bool:
+        return bool(values["dones"][index]) and (not self._monitored or "episode" in values["infos"][index])
+
+    def _end(self, values: Mapping[str, Any], *, step: int) -> None:
+        seen = self._originals.observations(values["new_obs"])
+        for index in map(int, np.flatnonzero(values["dones"])):
+            if not self._is_over(values, index):
+                continue
+            info = values["infos"][index]
+            counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
+            truncated = bool(info.get("TimeLimit.truncated", False))
+            self._episodes[index].end(
+                outcome(info, truncated=truncated),
+                total_reward=float(counted["r"]),
+                step_count=int(counted["l"]),
+                step=step,
+                result={"terminated": not truncated, "truncated": truncated},
+            )
+            self._returns[index], self._lengths[index] = 0.0, 0
+            self._episodes[index].begin(pick(seen, index), step=step)
+        self._choose()

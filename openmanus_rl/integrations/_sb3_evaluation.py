@@ -1,0 +1,132 @@
+"""Records evaluations by Stable-Baselines3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.vec_env import VecEnv
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._episodes import Episodes, outcome
+from openmanus_rl.integrations._sb3_episodes import episodes_of, info_of_turn, plan_for
+from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick, runs
+from openmanus_rl.recorder import Evaluation, Run
+
+__all__ = ["OpenManusEvalCallback"]
+
+
+class OpenManusEvalCallback(EvalCallback):
+    """An `EvalCallback` whose evaluations are recorded, each with its episodes as rollouts.
+
+    It records to the given run, else to that of the `OpenManusCallback` beside it.
+    """
+
+    def __init__(
+        self,
+        eval_env: Any,
+        *,
+        run: Run | None = None,
+        name: str | None = None,
+        turn_interval_episodes: int = 5,
+        frame_interval: int = 0,
+        video_interval_episodes: int = 0,
+        **options: Any,
+    ) -> None:
+        """Evaluate as `EvalCallback` does with the same options.
+
+        Of each evaluation the first and then every `turn_interval_episodes`-th episode has its turns, every
+        `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. 0 means none.
+        """
+        super().__init__(eval_env, **options)
+        self._run = run
+        self._name = name
+        env: VecEnv = self.eval_env
+        self._plan = plan_for(
+            env,
+            {
+                "turn_interval_episodes": turn_interval_episodes,
+                "frame_interval": frame_interval,
+                "video_interval_episodes": video_interval_episodes,
+            },
+        )
+        self._originals = Originals(env)
+        self._monitored = is_monitored(env)
+        self._episodes: list[Episodes] = []
+        self._begun: set[int] = set()
+        self._lengths: list[int] = []
+
+    def _on_rollout_start(self) -> None:
+        # Before the first step, not at the first evaluation, which may be hours away.
+        self._find_run()
+
+    def _find_run(self) -> Run:
+        run = self._run or runs.get(self.model)
+        if run is None:
+            raise InvalidInput(
+                "evaluations belong to a run: none is given, and no OpenManusCallback records this model",
+                field="run",
+                hint="run=run, or callback=[OpenManusCallback(), OpenManusEvalCallback(eval_env)]",
+            )
+        return run
+
+    def _on_step(self) -> bool:
+        if self.eval_freq <= 0 or self.n_calls % self.eval_freq != 0:
+            return super()._on_step()
+        environment = environment_of(self.eval_env)
+        with self._find_run().evaluation(
+            step=self.num_timesteps, name=self._name, environment=environment
+        ) as evaluation:
+            self._episodes = episodes_of(self.eval_env, plan=self._plan, new_rollout=evaluation.rollout)
+            self._begun, self._lengths = set(), []
+            goes_on = super()._on_step()
+            self._finish(evaluation)
+        return goes_on
+
+    def _finish(self, evaluation: Evaluation) -> None:
+        successes = self._is_success_buffer
+        evaluation.finish(
+            mean_reward=self.last_mean_reward,
+            mean_turns=float(np.mean(self._lengths)) if self._lengths else None,
+            success_rate=float(np.mean(successes)) if successes else None,
+        )
+
+    def _log_success_callback(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+        """Record one step of one environment; Stable-Baselines3 calls this with the variables of its loop."""
+        super()._log_success_callback(locals_, globals_)
+        index, info = locals_["i"], locals_["info"]
+        episodes = self._episodes[index]
+        if index not in self._begun:
+            # The step is over already, so that the first frame can't be seen any more.
+            self._begun.add(index)
+            episodes.begin(self._originals.unscaled(pick(locals_["observations"], index)), see_start=False)
+        last = bool(locals_["done"]) and (not self._monitored or "episode" in info)
+        seen = pick(self._originals.observations(locals_["new_observations"]), index)
+        if episodes.watches:
+            episodes.take(
+                action=locals_["actions"][index],
+                reward=self._originals.rewards(locals_["rewards"])[index],
+                info=info_of_turn(info),
+                observation=self._originals.final(info, otherwise=seen) if last else seen,
+                last=last,
+                see_end=False,
+            )
+        if last:
+            self._end(episodes, locals_, index)
+            episodes.begin(seen)
+
+    def _end(self, episodes: Episodes, locals_: dict[str, Any], index: int) -> None:
+        info = locals_["info"]
+        counted = info.get("episode") or {
+            "r": locals_["current_rewards"][index],
+            "l": locals_["current_lengths"][index],
+        }
+        truncated = bool(info.get("TimeLimit.truncated", False))
+        self._lengths.append(int(counted["l"]))
+        episodes.end(
+            outcome(info, truncated=truncated),
+            total_reward=float(counted["r"]),
+            step_count=int(counted["l"]),
+            result={"terminated": not truncated, "truncated": truncated},
+        )

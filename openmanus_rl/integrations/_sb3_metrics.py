@@ -1,0 +1,63 @@
+"""Takes a copy of everything that a Stable-Baselines3 logger writes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.logger import KVWriter, Logger
+
+from openmanus_rl.integrations._trainer_numbers import numbers_of
+from openmanus_rl.recorder import Run
+
+__all__ = ["MetricsWriter"]
+
+_PROGRESS_SECONDS = 1.0
+
+
+class MetricsWriter(KVWriter):
+    """One more output of the logger, for as long as training goes on: its numbers become metrics."""
+
+    def __init__(self, run: Run, model: BaseAlgorithm) -> None:
+        self._run = run
+        self._model = model
+        self._logger: Logger | None = None
+        self._next_progress = 0.0
+        self._last_step = -1
+
+    def attach(self, logger: Logger) -> None:
+        """Begin to receive what the logger writes; its other outputs stay as they are."""
+        logger.output_formats.append(self)
+        self._logger = logger
+
+    def detach(self) -> None:
+        """Leave the logger as it was before."""
+        if self._logger is not None and self in self._logger.output_formats:
+            self._logger.output_formats.remove(self)
+        self._logger = None
+
+    def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:  # noqa: ARG002
+        """Record the numbers of one dump, also those that the logger keeps from other outputs."""
+        self._last_step = step
+        metrics = numbers_of(key_values)
+        if metrics:
+            self._run.log(metrics, step=step)
+        if time.monotonic() >= self._next_progress:
+            self._next_progress = time.monotonic() + _PROGRESS_SECONDS
+            self.say_progress()
+
+    def write_rest(self) -> None:
+        """Record what the logger holds but has not written, unless it has written figures of this very step."""
+        step = self._model.num_timesteps
+        if self._logger is not None and step > self._last_step:
+            self.write(dict(self._logger.name_to_value), {}, step)
+        self.say_progress()
+
+    def say_progress(self) -> None:
+        """Say how far training is."""
+        done, total = self._model.num_timesteps, self._model._total_timesteps
+        self._run.update(current_step=done, progress=min(1.0, done / total) if total > 0 else None)
+
+    def close(self) -> None:
+        """Nothing: the run is not the logger's to end."""
