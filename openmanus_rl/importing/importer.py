@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from openmanus_rl.errors import InvalidInput
+from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.importing.chat_lines import ChatLines
 from openmanus_rl.importing.identity import Naming
 from openmanus_rl.importing.lines import BadLine, Line, LineError, LineFile, is_stream
@@ -76,6 +77,7 @@ class Import:
         environment: str | None = None,
         listener: Listener | None = None,
         batch_bytes: int = BATCH_BYTES,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self.reports: list[FileReport] = []
         self.environments: set[str] = set()
@@ -86,13 +88,14 @@ class Import:
         self._environment = environment
         self._listener = listener
         self._batch_bytes = batch_bytes
+        self._retry = retry
         self._naming = Naming(run_id)
 
     def add_file(self, path: str) -> FileReport:
         """Import a file and return what became of it."""
         report = FileReport(path)
         self.reports.append(report)
-        writer = BatchWriter(self._load, on_refused=report.refuse, batch_bytes=self._batch_bytes)
+        writer = BatchWriter(self._load, on_refused=report.refuse, batch_bytes=self._batch_bytes, retry=self._retry)
         try:
             with LineFile(path) as file:
                 self._add_lines(file, report, writer)
@@ -110,11 +113,12 @@ class Import:
                 continue
             if reader is None:
                 reader = self._open_reader(line, report, writer)
+            writer.begin_line(len(line.text))
             try:
                 reader.add(line)
             except LineError as error:
                 report.refuse(line.number, str(error))
-            writer.end_line(len(line.text))
+        writer.flush()
         if reader is not None:
             reader.finish()
             writer.flush()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from openmanus_rl.errors import InvalidInput, UnsupportedError
+from openmanus_rl.errors import InvalidInput, TimeoutExceeded, UnsupportedError
 from openmanus_rl.gateway import get_gateway
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.recorder.destination import HttpSink
@@ -20,6 +20,8 @@ BATCH_BYTES = 4 * 1024 * 1024
 # Records are small, but each has a cost of its own in memory and in the merge.
 _BATCH_RECORDS = 20_000
 _ANOTHER_TURN = "another turn is recorded for this step already; import this file into a run of its own with --run"
+
+_TOO_SLOW = "it is too large to be written in time; with DATABASE_URL set, it goes straight to Postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +73,27 @@ class BatchWriter:
         known = {name: value for name, value in record.items() if value is not None}
         self._entries.append(_Entry(kind, known, line_number, counted))
 
-    def end_line(self, size_bytes: int) -> None:
-        """Note that a line is through; a batch that is full is written."""
-        self._waiting_bytes += size_bytes
-        if self._waiting_bytes >= self._batch_bytes or len(self._entries) >= _BATCH_RECORDS:
+    def begin_line(self, size_bytes: int) -> None:
+        """Make room for a line: what would be too much with it is written before, so that a huge one goes alone."""
+        if self._waiting_bytes + size_bytes > self._batch_bytes or len(self._entries) >= _BATCH_RECORDS:
             self.flush()
+        self._waiting_bytes += size_bytes
 
     def flush(self) -> None:
         """Write everything that waits; a failure leaves it waiting."""
-        if self._entries:
-            refused: dict[int, str] = {}
-            self._load(self._entries, refused)
-            self._entries, self._waiting_bytes = [], 0
-            for line_number, reason in sorted(refused.items()):
-                self._on_refused(line_number, reason)
+        refused: dict[int, str] = {}
+        try:
+            if self._entries:
+                self._load(self._entries, refused)
+        except TimeoutExceeded:
+            lines = {entry.line_number for entry in self._entries}
+            if len(lines) > 1 or self._waiting_bytes <= self._batch_bytes:
+                raise
+            # A huge line. Sent again it would take as long again, and nothing after it would ever be read.
+            refused = dict.fromkeys(lines, _TOO_SLOW)
+        self._entries, self._waiting_bytes = [], 0
+        for line_number, reason in sorted(refused.items()):
+            self._on_refused(line_number, reason)
 
     def _load(self, entries: Sequence[_Entry], refused: dict[int, str]) -> None:
         by_kind: dict[str, list[_Entry]] = {}

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from openmanus_rl.errors import ConnectionFailed, TooLargeError
+from openmanus_rl.errors import ConnectionFailed, TimeoutExceeded, TooLargeError
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.importing import Import
 from openmanus_rl.importing.writing import BatchWriter
@@ -117,6 +117,26 @@ def test_what_is_too_large_for_one_request_goes_in_several_and_what_is_too_large
     assert taken == [str(number) for number in range(10) if number != 3]
     assert refused == [(3, "100 bytes are too many")]
     assert writer.written["rollouts"] == 9
+
+
+def test_a_huge_line_that_can_not_be_written_in_time_does_not_keep_the_others_out(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    sizes = [10, 10, 5000, 10, 10]
+    path.write_text("".join(json.dumps({"prompt": str(n), "completion": "x" * n}) + "\n" for n in sizes))
+    batches: list[int] = []
+
+    def load(batch: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        batches.append(len(batch["rollouts"]))
+        if len(str(batch)) > 5000:
+            raise TimeoutExceeded("the answer took too long")
+        return []
+
+    retry = RetryPolicy(limit_seconds=0)
+    report = Import(load, run_id=str(uuid4()), batch_bytes=1000, retry=retry).add_file(str(path))
+
+    assert [refusal.line for refusal in report.refusals] == [3]
+    assert "too large to be written in time" in report.refusals[0].reason
+    assert (report.rollouts, batches[0], batches[-1]) == (4, 2, 2)
 
 
 def test_a_server_that_is_away_for_a_moment_is_tried_again() -> None:
