@@ -30,7 +30,8 @@ _REQUIRED = ("env_id", "step", "action")
 # What is the same in every line of an episode.
 _OF_EPISODE = (*_KEY, "gamefile", "pid", "provider", "temperature")
 # Columns of their own.
-_OF_TURN = ("step", "prompt", "observation", "action", "reward", "model", "environment", "env_type", "env_name")
+_OF_TURN = ("step", "prompt", "action", "reward")
+_ENVIRONMENTS = ("environment", "env_type", "env_name")
 # By what they alone write: the rollout script does not say the environment itself.
 _SIGNS = {"gamefile": "alfworld", "task_score": "webshop", "pid": "gaia"}
 _TASKS = (re.compile(r"Your task is to:[ \t]*(\S.*)"), re.compile(r"^Task:[ \t]*(\S.*?)\s*(?:\n\s*\n|\Z)", re.M | re.S))
@@ -41,7 +42,8 @@ _MOST_OPEN_EPISODES = 100_000
 @dataclass
 class _Episode:
     rollout_id: UUID
-    facts: dict[str, Any]
+    said: dict[str, Any]
+    """What its rollout says already, and its turns need not say again."""
     last_step: int = -1
     last_line: int = 0
     turns: int = 0
@@ -118,7 +120,7 @@ class StepLines:
             digest_of(self._file_digest, key), file_number=self._file_number, line_number=line.number
         )
         facts = {name: line.value[name] for name in _OF_EPISODE if line.value.get(name) is not None}
-        episode = _Episode(rollout_id, facts)
+        episode = _Episode(rollout_id, {**facts, "model": model, **dict.fromkeys(_ENVIRONMENTS, environment)})
         record = {
             "id": str(rollout_id),
             "training_run_id": self._run_id,
@@ -146,8 +148,10 @@ class StepLines:
         info = {
             name: value
             for name, value in line.value.items()
-            if name not in _OF_TURN and not (name in episode.facts and episode.facts[name] == value)
+            if name not in _OF_TURN and not (name in episode.said and episode.said[name] == value)
         }
+        if info.get("observation") == turn["observation"]:
+            info.pop("observation", None)
         record = {"id": str(turn_id), "rollout_id": str(episode.rollout_id), **turn, "info": info or None}
         self._writer.add("agent_states", record, line_number=line.number)
         episode.turns += 1
@@ -201,7 +205,7 @@ def _turn_of(value: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 
 
 def _environment_of(value: dict[str, Any]) -> str | None:
-    for name in ("environment", "env_type", "env_name"):
+    for name in _ENVIRONMENTS:
         if said := read_text(value.get(name), name):
             return said
     return next((environment for name, environment in _SIGNS.items() if value.get(name) is not None), None)

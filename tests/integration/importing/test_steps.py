@@ -200,6 +200,23 @@ def test_attempts_at_one_task_are_episodes_of_their_own(
     assert [one["metadata"]["attempt_idx"] for one in rollouts(run_name)] == [0, 1, 2]
 
 
+def test_what_a_line_says_beside_the_step_is_kept_once(
+    command: Any, write: Any, run_name: str, rollouts: Callable[[str], list[Row]]
+) -> None:
+    further = {"model": "m-1", "env_type": "alfworld", "observation": "a door", "info": {"deep": [1]}}
+    lines = [step_of(0, 0, **further), step_of(0, 1, **further | {"model": "m-2"}, prompt=None)]
+
+    command("import", write(lines), "--run", run_name)
+
+    (rollout,) = rollouts(run_name)
+    first, second = rollout["turns"]
+    usual = {"is_action_valid": True, "done": False, "won": False, "info": {"deep": [1]}}
+    assert (rollout["model"], rollout["status"]) == ("m-1", "truncated")
+    assert first["info"] == {**usual, "observation": "a door"}
+    assert second["observation"] == "a door"
+    assert second["info"] == {**usual, "model": "m-2"}
+
+
 def test_bad_lines_are_named_and_the_others_written(
     command: Any, write: Any, run_name: str, rollouts: Callable[[str], list[Row]]
 ) -> None:
