@@ -7,18 +7,18 @@ import secrets
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from openmanus_rl.errors import StackError, TransientError
-from openmanus_rl.integrations._extras import provided_by
+from openmanus_rl.integrations._extras import provided_by, require
 from openmanus_rl.recorder import Run, init
+from openmanus_rl.recorder.init import Resume
 from openmanus_rl.settings import pass_on_run
 
 with provided_by("trl"):
-    from accelerate.utils import broadcast_object_list
     from transformers import TrainerState, TrainingArguments
 
-__all__ = ["RunMaker", "join", "join_together"]
+__all__ = ["Resume", "RunMaker", "join", "join_together"]
 
 _logger = logging.getLogger(__name__)
 
@@ -38,18 +38,20 @@ class RunMaker:
         algorithm: str | None,
         environment: str | None,
         run_name: str | None,
+        resume: Resume,
         tags: Sequence[str] | None,
     ) -> None:
         self.environment = environment
         self._name = name
         self._algorithm = algorithm
         self._run_name = run_name
+        self._resume = resume
         self._tags = tags
 
     def make(self, args: TrainingArguments, state: TrainerState, model: Any) -> Run:
         """Begin a run, or go on, from where training is, with the one that the checkpoint or the run name is of."""
         run_name = self._run_name_for(args, state)
-        state.stateful_callbacks[_STATE_KEY] = {"run_name": run_name}
+        _kept_with_checkpoints(state)[_STATE_KEY] = {"run_name": run_name}
         begin = partial(
             init,
             self._name or args.run_name or Path(args.output_dir or "training").resolve().name,
@@ -62,15 +64,16 @@ class RunMaker:
         )
         # What the run has beyond this step, training makes anew; from the beginning, that is all of it.
         if state.global_step > 0:
-            return begin(rewind_to_step=state.global_step)
+            # "never" is for those who begin: a checkpoint is there to be gone on from.
+            return begin(rewind_to_step=state.global_step, resume="must" if self._resume == "must" else "allow")
         try:
-            return begin(rewind_to_step=-1)
+            return begin(rewind_to_step=-1, resume=self._resume)
         except (TransientError, StackError) as error:
             _logger.warning("run %s: taken for a new one, since nobody can be asked now (%s)", run_name, error)
-            return begin()
+            return begin(resume=self._resume)
 
     def _run_name_for(self, args: TrainingArguments, state: TrainerState) -> str:
-        kept = state.stateful_callbacks.get(_STATE_KEY)
+        kept = _kept_with_checkpoints(state).get(_STATE_KEY)
         given = self._run_name or args.run_name
         if given is None and kept is not None:
             return str(kept["run_name"])
@@ -88,8 +91,14 @@ def join(run_id: str, rewinds: Sequence[int]) -> Run:
 
 def join_together(run: Run | None) -> Run:
     """Return, in each process of a job, a way to record to the run of the main one; all of them must call this."""
-    (shared,) = broadcast_object_list([(run.id, list(run.rewinds)) if run is not None else None])
+    place = (run.id, list(run.rewinds)) if run is not None else None
+    (shared,) = require("accelerate.utils", extra="trl").broadcast_object_list([place])
     return run or join(*shared)
+
+
+def _kept_with_checkpoints(state: TrainerState) -> dict[str, Any]:
+    # A list only in the call that makes the state.
+    return cast(dict[str, Any], state.stateful_callbacks)
 
 
 def _algorithm(args: TrainingArguments) -> str | None:
@@ -101,7 +110,7 @@ def _algorithm(args: TrainingArguments) -> str | None:
 
 
 def _config(args: TrainingArguments, model: Any) -> dict[str, Any]:
-    config: dict[str, Any] = args.to_dict()
+    config: dict[str, Any] = args.to_dict()  # type: ignore[no-untyped-call]
     if hasattr(getattr(model, "config", None), "to_dict"):
         config["model"] = model.config.to_dict()
     if hasattr(model, "num_parameters"):

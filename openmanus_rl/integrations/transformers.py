@@ -25,7 +25,7 @@ with provided_by("trl"):
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-    from openmanus_rl.integrations._trainer_runs import RunMaker, join, join_together
+    from openmanus_rl.integrations._trainer_runs import Resume, RunMaker, join, join_together
 
 __all__ = ["OpenManusCallback"]
 
@@ -43,6 +43,11 @@ class OpenManusCallback(TrainerCallback):
 
     Of several processes the main one records. A run of your own in a `with` block is marked failed by an exception
     in training at once; one that the callback began, when the process ends.
+
+    The run goes by `run_name`, or the trainer's, or a name of its own that checkpoints keep. Training that goes on from
+    a checkpoint goes on with its run from there; training that begins anew under the name of a run takes its place, and
+    what that had stays readable but no longer counts, unless resume="never" refuses it. Checkpoints are recorded by
+    their path; with `upload_checkpoints` their folders go to storage, up to 1 GB each.
     """
 
     def __init__(
@@ -53,12 +58,15 @@ class OpenManusCallback(TrainerCallback):
         algorithm: str | None = None,
         environment: str | None = None,
         run_name: str | None = None,
+        resume: Resume = "allow",
         tags: Sequence[str] | None = None,
         upload_checkpoints: bool = False,
     ) -> None:
         self.run = run
         """The run that is recorded to; None until there is one."""
-        self.maker = RunMaker(name=name, algorithm=algorithm, environment=environment, run_name=run_name, tags=tags)
+        self.maker = RunMaker(
+            name=name, algorithm=algorithm, environment=environment, run_name=run_name, resume=resume, tags=tags
+        )
         self.in_every_process = False
         """Whether the processes beside the main one have something to record, too."""
         self._owns_run = run is None

@@ -14,6 +14,7 @@ from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import openmanus_rl
+from openmanus_rl.errors import ConflictError
 from openmanus_rl.integrations.transformers import OpenManusCallback
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.utils.supabase_storage import StorageManager
@@ -155,6 +156,8 @@ def test_training_anew_under_the_same_name_hides_what_was_there(query: Query, tm
     settled(query, callbacks[1].run.id)
     assert [row[:2] for row in steps(query, callbacks[1].run.id)] == [(1, "completed"), (2, "completed")]
     assert list(points(query, callbacks[1].run.id, "loss")) == [1, 2]
+    with pytest.raises(ConflictError, match="there already"):
+        make_trainer(tmp_path, OpenManusCallback(resume="never"), run_name=name).train()
 
 
 def test_an_exception_marks_a_run_of_ones_own_as_failed(query: Query, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trl
 from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
@@ -178,6 +179,23 @@ def test_rloo_is_recorded_in_the_same_way(query: Query, tmp_path: Path) -> None:
     assert [row["completion_ids"] for row in found] == seen.calls[0]["ids"]
     assert [row["action"] for row in found] == seen.calls[0]["completions"]
     assert query("select algorithm from training_runs where id = %s", run_id) == [{"algorithm": "rloo"}]
+
+
+@pytest.mark.usefixtures("recorder_env")
+def test_training_goes_on_where_completions_cannot_be_recorded(
+    query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def of_another_version(*_: Any) -> Any:
+        raise KeyError("role")
+
+    monkeypatch.setattr("openmanus_rl.integrations.trl.turns_of", of_another_version)
+    trainer = make_trainer(tmp_path, Seen(), PROMPTS)
+    run_id = settled(query, _train(trainer))
+    assert trainer.state.global_step == 2
+    assert [record.getMessage() for record in caplog.records if "not recorded" in record.getMessage()] == [
+        f"completions are not recorded, trl {trl.__version__}: KeyError('role')"
+    ]
+    assert len(query("select 1 from training_steps where training_run_id = %s and status = 'completed'", run_id)) == 2
 
 
 def test_a_trainer_without_completions_is_refused(tmp_path: Path) -> None:
