@@ -32,16 +32,13 @@ TABLES = list(one_of_each())
 def snapshot(world: World) -> Record:
     """Return all rows of the owner's runs and of the members, as text that changes with any of them."""
     found = {}
-    owners = {str(world.run_id(visibility)) for visibility in ("private", "public")}
+    owners = [str(world.run_id(visibility)) for visibility in ("private", "public")]
     for table in [*TABLES, "members", "status_history", "rollout_stats", "rewinds"]:
-        rows = world.db.execute(
-            f"select to_jsonb(t) - 'heartbeat_at' - 'updated_at' as row from public.{table} t"
-        ).fetchall()
-        kept = [row["row"] for row in rows]
+        rows = f"select (to_jsonb(t) - 'heartbeat_at' - 'updated_at')::text as row from public.{table} t"
         if table not in ("members", "environments", "tasks", "validators"):
             run = "id" if table == "training_runs" else "training_run_id"
-            kept = [row for row in kept if row[run] in owners]
-        found[table] = sorted(map(str, kept))
+            rows += f" where {run} = any(%(owners)s::uuid[])"
+        found[table] = sorted(row["row"] for row in world.db.execute(rows, {"owners": owners}))
     return found
 
 

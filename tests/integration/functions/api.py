@@ -82,9 +82,11 @@ class Database:
             " and table_type = 'BASE TABLE' order by 1"
         )
         # A row's xmin changes with every version of it, so this notices inserts, updates and deletes.
-        self._fingerprint = " union all ".join(
+        self._fingerprint_query = " union all ".join(
             f"select '{table}', count(*), sum(xmin::text::bigint) from public.{table}" for (table,) in tables
         )
+        self._snapshot: str | None = None
+        self._fingerprint: list[tuple[Any, ...]] = []
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()
@@ -96,8 +98,13 @@ class Database:
 
     def fingerprint(self) -> list[tuple[Any, ...]]:
         """Return something that differs as soon as any row of any table was written."""
-        # Sorted: Postgres may count large tables in parallel and answer in any order.
-        return sorted(self.rows(self._fingerprint))
+        # One snapshot sees the same rows however often it is taken: only another one is worth reading every table.
+        snapshot = self.one("select pg_current_snapshot()::text")
+        if snapshot != self._snapshot:
+            # Sorted: Postgres may count large tables in parallel and answer in any order.
+            self._fingerprint = sorted(self.rows(self._fingerprint_query))
+            self._snapshot = snapshot
+        return self._fingerprint
 
     def counts(self) -> dict[str, int]:
         """Return how many rows each table has."""

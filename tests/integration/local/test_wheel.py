@@ -70,6 +70,7 @@ def installed(distributions: Path, homes: Path) -> Path:
         str(folder / "bin" / "python"),
         "install",
         "--quiet",
+        "--no-compile",  # Root's start compiles what is needed.
         str(wheel),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
