@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from openmanus_rl.cli.console import messages, output, print_json
-from openmanus_rl.cli.options import EnvironmentOption, JsonOption, check_choice
+from openmanus_rl.cli.options import EnvironmentOption, JsonOption, RewoundOption, check_choice
 from openmanus_rl.cli.references import find_run
 from openmanus_rl.export import KINDS, Selection, export_to_file, export_to_stream
 from openmanus_rl.export.reading import Progress as OnProgress
@@ -34,13 +34,15 @@ def export(
     max_reward: Annotated[float | None, typer.Option("--max-reward", help="Rollouts of at most this reward.")] = None,
     environment: EnvironmentOption = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = None,
+    include_rewound: RewoundOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write runs, rollouts, turns, metrics, or rollouts as chats to train on, to a file.
 
-    Columns that hold any JSON are JSON text. Turns hold their tool calls and rewards. A chat is a rollout's messages
-    with its reward. Memory stays the same however much is exported; a file appears only once it is whole.
+    Columns that hold any JSON are JSON text. Turns hold their tool calls, tokens and rewards, and of a chat that grows
+    from turn to turn what is new. A chat is a rollout's messages with its reward. Memory stays the same however much is
+    exported; a file appears only once it is whole.
 
     \b
     openmanus-rl export rollouts rollouts.parquet --run my-run
@@ -59,6 +61,7 @@ def export(
         max_reward=max_reward,
         environment=environment,
         limit=limit,
+        include_rewound=include_rewound,
     )
     with _bar(_COUNTED.get(kind, "rollouts")) as moved:
         if to_stdout:

@@ -7,12 +7,21 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["EnvironmentOption", "JsonOption", "LimitOption", "OffsetOption", "check_choice", "order_from"]
+__all__ = [
+    "EnvironmentOption",
+    "JsonOption",
+    "LimitOption",
+    "OffsetOption",
+    "RewoundOption",
+    "check_choice",
+    "order_from",
+]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many to show at most.")]
 OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="How many to skip.")]
 EnvironmentOption = Annotated[str | None, typer.Option("--environment", help="In this environment.")]
+RewoundOption = Annotated[bool, typer.Option("--include-rewound", help="Also what a rewind of its run hid.")]
 
 
 def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:

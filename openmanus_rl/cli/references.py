@@ -34,7 +34,9 @@ def find_rollout(reference: str) -> Row:
     """Return the rollout of an id or of the start of one; nothing or more than one is an error."""
     return _find_by_id(
         reference,
-        lambda condition: RolloutManager.list_rollouts(filters=condition, limit=_SHOWN_CANDIDATES + 1),
+        lambda condition: RolloutManager.list_rollouts(
+            filters=condition, include_rewound=True, limit=_SHOWN_CANDIDATES + 1
+        ),
         noun="rollout",
         way_out="list them with `openmanus-rl rollouts list`; an id or its first characters will do",
     )

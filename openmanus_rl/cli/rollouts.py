@@ -10,7 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from openmanus_rl.cli.console import output, print_facts, print_json
-from openmanus_rl.cli.options import EnvironmentOption, JsonOption, LimitOption, OffsetOption, check_choice, order_from
+from openmanus_rl.cli.options import (
+    EnvironmentOption,
+    JsonOption,
+    LimitOption,
+    OffsetOption,
+    RewoundOption,
+    check_choice,
+    order_from,
+)
 from openmanus_rl.cli.references import find_rollout, find_run
 from openmanus_rl.cli.rendering import (
     ago,
@@ -47,6 +55,8 @@ def list_rollouts(
     source: Annotated[
         str | None, typer.Option("--source", help=f"One of {', '.join(get_args(RolloutSource))}.")
     ] = None,
+    step: Annotated[int | None, typer.Option("--step", min=0, help="Made at this step of training.")] = None,
+    include_rewound: RewoundOption = False,
     sort: Annotated[
         str, typer.Option("--sort", help=f"By {', '.join(_SORTS)}; with a minus in front, greatest first.")
     ] = "-created",
@@ -67,6 +77,8 @@ def list_rollouts(
         status=status,
         environment=environment,
         source=source,
+        step=step,
+        include_rewound=include_rewound,
         order_by=order_from(sort, _SORTS),
         limit=limit,
         offset=offset,
@@ -163,6 +175,8 @@ def _print_head(rollout: Row) -> None:
     if rollout["model"]:
         version = rollout["policy_version"]
         facts["Model"] = rollout["model"] if version is None else f"{rollout['model']}, policy version {version}"
+    if rollout["rewound_at"]:
+        facts["Hidden"] = f"{ago(rollout['rewound_at'])}, when its run was rewound"
     if rollout["error"] or rollout["status_message"]:
         facts["Message"] = rollout["error"] or rollout["status_message"]
     print_facts(facts)

@@ -1,7 +1,8 @@
 """A rollout as a chat, the form in which models are trained.
 
-Where turns carry the `messages` that the model was given, these are taken: a turn that repeats the chat so far
-replaces it, one that holds only what is new continues it. Where they carry none, the chat is made of the turn:
+Where turns carry the `messages` that the model was given, these are taken. Of turns whose chat is known whole
+(`messages_from`), it is that of the last; of others, one that repeats the chat so far replaces it, one that holds only
+what is new continues it. Where turns carry no messages, the chat is made of the turn:
 
     system     the task description (`user` if the first turn observed nothing)
     user       the observation
@@ -30,12 +31,13 @@ def chat_of(rollout: Row, turns: Iterable[Row]) -> Row:
     number = 0
     for number, turn in enumerate(turns, start=1):
         messages = _given_messages(turn["messages"])
+        is_whole = turn.get("messages_from") is not None
         if number == 1 and not messages:
             made += _opening(rollout, observed=bool(turn["observation"]))
         if not messages:
             made += [*_spoken("user", turn["observation"]), *_answer(turn), *_tool_outputs(turn)]
             continue
-        if messages[: len(given)] == given and (given or not made):
+        if is_whole or (messages[: len(given)] == given and (given or not made)):
             given = messages
         else:
             # What begins with the model's answer tells itself what was made of the turn before.

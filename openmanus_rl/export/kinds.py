@@ -1,7 +1,7 @@
 """The kinds of export and their columns, fixed before the first row is read.
 
-A type is "text", "json" (JSON text, whatever it holds), "integer", "number", "boolean", "time", "texts" (a list), or a
-tuple of fields: a list of records that have them.
+A type is "text", "json" (JSON text, whatever it holds), "integer", "number", "boolean", "time", the plural of one of
+these for a list, or a tuple of fields: a list of records that have them.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ _ROLLOUT = _fields(
     metadata="json",
     worker_id="text",
     attempt="integer",
+    step="integer",
+    timeline="integer",
+    rewound_at="time",
     owner_id="text",
     started_at="time",
     finished_at="time",
@@ -93,6 +96,22 @@ _TOOL_CALL = _fields(
     created_at="time",
 )
 
+# The prompt as it is stored: the tokens that are new in it, and where in the rollout's row of tokens they lie.
+_GENERATION = _fields(
+    id="text",
+    position="integer",
+    model="text",
+    policy_version="integer",
+    prompt_ids="integers",
+    completion_ids="integers",
+    logprobs="numbers",
+    mask="booleans",
+    advantages="numbers",
+    finish_reason="text",
+    tokens_from="integer",
+    prompt="integers",
+)
+
 _TURN = _fields(
     id="text",
     rollout_id="text",
@@ -103,6 +122,8 @@ _TURN = _fields(
     action="text",
     memory_summary="text",
     messages="json",
+    messages_from="integer",
+    chat="integers",
     model_response="json",
     info="json",
     duration_ms="number",
@@ -110,6 +131,7 @@ _TURN = _fields(
     environment_duration_ms="number",
     created_at="time",
     tool_calls=_TOOL_CALL,
+    generations=_GENERATION,
     rewards=_REWARD,
 )
 
@@ -174,4 +196,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "boolean": bool,
     "time": _time,
     "texts": list,
+    "integers": list,
+    "numbers": lambda values: [None if value is None else float(value) for value in values],
+    "booleans": list,
 }

@@ -11,6 +11,7 @@ from openmanus_rl.export.kinds import KINDS, columns_of, shaped
 from openmanus_rl.export.paging import pages
 from openmanus_rl.export.selection import Selection
 from openmanus_rl.gateway import Filter, Gateway, Order, Row, asc, desc
+from openmanus_rl.managers.chats import MessagePool
 from openmanus_rl.managers.metrics import MetricManager
 
 __all__ = ["Progress", "Reader"]
@@ -68,17 +69,17 @@ class Reader:
 
     def _chats(self) -> Iterator[Row]:
         columns = "id,created_at,training_run_id,environment,task_description,status,total_reward"
-        turn_columns = "id,rollout_id,step_number,observation,thought,action,messages"
+        turn_columns = "id,rollout_id,step_number,observation,thought,action,messages,messages_from,chat"
         for page in self._rollout_pages(columns):
             # Turns come in the order of their rollouts' ids, so that each rollout's can be taken as they come.
             in_order = sorted(page, key=_id)
-            turns = groupby(self._turns_of(page, turn_columns, rewarded=False), key=lambda turn: turn["rollout_id"])
+            turns = groupby(self._turns_of(page, turn_columns, whole=False), key=lambda turn: turn["rollout_id"])
             of_rollout, found = next(turns, (None, iter(())))
             for rollout in in_order:
                 if of_rollout != rollout["id"]:
                     yield chat_of(rollout, ())
                     continue
-                yield chat_of(rollout, found)
+                yield chat_of(rollout, _with_whole_chats(found))
                 of_rollout, found = next(turns, (None, iter(())))
 
     def _metrics(self) -> Iterator[Row]:
@@ -88,24 +89,30 @@ class Reader:
             for run in runs:
                 for name in metrics.list_names(run["id"]):
                     of_series = [Filter.eq("training_run_id", run["id"]), Filter.eq("name", name)]
-                    columns = "id,training_run_id,name,first_step,steps,values,times"
+                    columns = "id,training_run_id,name,first_step,steps,values,times,visible_to"
                     chunks = self._pages("metric_chunks", columns, of_series, by, _CHUNKS_PER_PAGE)
-                    yield from _points(chunk for page in chunks for chunk in page)
+                    of_chunks = _points(chunk for page in chunks for chunk in page)
+                    yield from (row for row in of_chunks if self._selection.include_rewound or row.pop("counts"))
 
-    def _turns_of(self, rollouts: list[Row], columns: str, *, rewarded: bool = True) -> Iterator[Row]:
-        """Yield turns by rollout and number, each with its tool calls and, if asked for, its rewards."""
+    def _turns_of(self, rollouts: list[Row], columns: str, *, whole: bool = True) -> Iterator[Row]:
+        """Yield turns by rollout and number, each with its tool calls and, if whole, its tokens and rewards."""
         of_rollouts = [Filter.in_("rollout_id", [rollout["id"] for rollout in rollouts])]
         by = (asc("rollout_id"), asc("step_number"))
         for turns in self._pages("agent_states", columns, of_rollouts, by, _TURNS_PER_PAGE):
             calls: dict[str, list[Row]] = {}
             for call in self._parts("tool_calls", "agent_state_id", turns, "position"):
                 calls.setdefault(call["agent_state_id"], []).append(call)
-            rewards = self._rewards_of(turns) if rewarded else {}
+            # Chats need neither tokens nor rewards.
+            rewards = self._rewards_of(turns) if whole else {}
+            generations: dict[str, list[Row]] = {}
+            for one in self._parts("generations", "agent_state_id", turns, "position") if whole else ():
+                generations.setdefault(one["agent_state_id"], []).append(one)
             for turn in turns:
                 place = (turn["rollout_id"], turn["step_number"])
                 yield {
                     **turn,
                     "tool_calls": calls.get(turn["id"], []),
+                    "generations": generations.get(turn["id"], []),
                     "rewards": sorted(rewards.get(place, []), key=_type),
                 }
 
@@ -157,6 +164,14 @@ class Reader:
         return pages(self._gateway, table, columns=columns, filters=filters, by=by, page_rows=page_rows)
 
 
+def _with_whole_chats(turns: Iterable[Row]) -> Iterator[Row]:
+    """Yield the turns of one rollout, in their order, with all of the chat that each was given."""
+    pool = MessagePool()
+    for turn in turns:
+        pool.add(turn)
+        yield {**turn, "messages": pool.chat_of(turn)}
+
+
 def _id(row: Row) -> str:
     return str(row["id"])
 
@@ -171,4 +186,5 @@ def _points(chunks: Iterable[Row]) -> Iterator[Row]:
         for step, value, when in zip(chunk["steps"], chunk["values"], chunk["times"], strict=True):
             # A value is never unknown: where one comes as null, the server had no number for it.
             known = math.nan if value is None else value
-            yield {**of_chunk, "step": step, "value": known, "recorded_at": when}
+            counts = chunk["visible_to"] is None or step <= chunk["visible_to"]
+            yield {**of_chunk, "step": step, "value": known, "recorded_at": when, "counts": counts}

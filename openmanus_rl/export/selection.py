@@ -34,6 +34,8 @@ class Selection:
     max_reward: float | None = None
     environment: str | None = None
     limit: int | None = None
+    include_rewound: bool = False
+    """Also what a rewind of its run hid."""
 
     def check(self, kind: str) -> None:
         """Refuse conditions that this kind does not have, or that contradict each other."""
@@ -67,6 +69,8 @@ class Selection:
         """Return the conditions on a rollout, but for its run."""
         status = "success" if self.success else self.status
         filters = [] if status is None else [Filter.eq("status", status)]
+        if not self.include_rewound:
+            filters.append(Filter.is_null("rewound_at"))
         if self.environment is not None:
             filters.append(Filter.eq("environment", self.environment))
         if self.min_reward is not None:

@@ -127,6 +127,9 @@ def _arrow_type(kind: Any) -> Any:
         "boolean": pyarrow.bool_(),
         "time": pyarrow.timestamp("us", tz="UTC"),
         "texts": pyarrow.list_(pyarrow.string()),
+        "integers": pyarrow.list_(pyarrow.int64()),
+        "numbers": pyarrow.list_(pyarrow.float64()),
+        "booleans": pyarrow.list_(pyarrow.bool_()),
     }
     return types[kind]
 

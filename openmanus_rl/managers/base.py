@@ -14,7 +14,7 @@ from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFou
 from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
 from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
 
-__all__ = ["GatewayUser", "Manager", "OneOrMany", "known"]
+__all__ = ["GatewayUser", "Manager", "OneOrMany", "counting", "known", "matching"]
 
 UserT = TypeVar("UserT", bound="GatewayUser")
 
@@ -171,7 +171,10 @@ class Manager(GatewayUser):
     def _update(cls, row_id: Id, *, field: str, **fields: Any) -> Row:
         """Change fields of a row that must be there; objects are merged into what they hold already."""
         # Looked up first: the record of an id that is not there would be taken for a new row.
-        row = cls._get(row_id, field=field)
+        return cls._change(cls._get(row_id, field=field), **fields)
+
+    @classmethod
+    def _change(cls, row: Row, **fields: Any) -> Row:
         changes = known(**fields)
         return cls._write({"id": row["id"], **changes}) if changes else row
 
@@ -247,6 +250,11 @@ def matching(**values: Any) -> list[Filter]:
         else:
             filters.append(Filter.eq(column, value))
     return filters
+
+
+def counting(*, include_rewound: bool = False) -> list[Filter]:
+    """Return the filter that leaves out what a rewind of its run hid, unless that is asked for."""
+    return [] if include_rewound else [Filter.is_null("rewound_at")]
 
 
 def _order(order_by: str | Sequence[str], tie_break: str | None) -> list[Order]:

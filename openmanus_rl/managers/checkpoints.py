@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.gateway import Filter, Page, Row
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records import EvaluationResult, ModelCheckpoint
 from openmanus_rl.records.ids import Id, as_id, checkpoint_id, evaluation_result_id
 
@@ -109,17 +110,22 @@ class ModelCheckpointManager(Manager):
         `storage_path` is what `StorageManager.upload_checkpoint` returned.
         """
         run = as_id(training_run_id, field="training_run_id")
-        return cls._create(
-            checkpoint_id(run, checkpoint_number),
-            training_run_id=run,
-            checkpoint_number=checkpoint_number,
-            storage_path=storage_path,
-            metrics=metrics,
-            step=step,
-            size_bytes=size_bytes,
-            checksum=checksum,
-            metadata=metadata,
-        )
+        fields: dict[str, Any] = {
+            "training_run_id": run,
+            "checkpoint_number": checkpoint_number,
+            "storage_path": storage_path,
+            "metrics": metrics,
+            "step": step,
+            "size_bytes": size_bytes,
+            "checksum": checksum,
+            "metadata": metadata,
+        }
+        hidden = cls._find(Filter.eq("id", checkpoint_id(run, checkpoint_number)), Filter.not_null("rewound_at"))
+        if hidden is None:
+            return cls._create(checkpoint_id(run, checkpoint_number), **fields)
+        # Its id is taken by one that a rewind hid.
+        rewinds = cls._sibling(TrainingRunManager).list_rewinds(run)
+        return cls._create(checkpoint_id(run, checkpoint_number, step=step, rewinds=rewinds), **fields)
 
     @classmethod
     def log_evaluation(cls, checkpoint: Id, environment: str, **figures: Any) -> Row:
@@ -135,7 +141,8 @@ class ModelCheckpointManager(Manager):
     def get_by_number(cls, training_run_id: Id, checkpoint_number: int) -> Row:
         """Return a run's checkpoint by its number; an unknown one is a `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
-        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("checkpoint_number", checkpoint_number))
+        of_number = matching(training_run_id=run, checkpoint_number=checkpoint_number)
+        found = cls._find(*of_number, *counting())
         if found is None:
             raise cls._unknown(f"{checkpoint_number} of run {run}", field="checkpoint_number")
         return found
@@ -152,14 +159,19 @@ class ModelCheckpointManager(Manager):
         cls,
         *,
         training_run_id: Id | None = None,
+        include_rewound: bool = False,
         filters: Sequence[Filter] = (),
         order_by: str | Sequence[str] = ("training_run_id", "checkpoint_number"),
         limit: int = 100,
         offset: int = 0,
         count: bool = False,
     ) -> Page[Row]:
-        """Return a page of checkpoints, by run and number."""
-        conditions = [*matching(training_run_id=training_run_id), *filters]
+        """Return a page of checkpoints, by run and number; those that a rewind hid only if asked for."""
+        conditions = [
+            *matching(training_run_id=training_run_id),
+            *counting(include_rewound=include_rewound),
+            *filters,
+        ]
         return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.gateway import Filter, Page, Row
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
 from openmanus_rl.records import Evaluation
 from openmanus_rl.records.ids import Id
 from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus
@@ -104,13 +104,14 @@ class EvaluationManager(Manager):
         model: OneOrMany | None = None,
         environment: OneOrMany | None = None,
         checkpoint_id: Id | None = None,
+        include_rewound: bool = False,
         filters: Sequence[Filter] = (),
         order_by: str | Sequence[str] = "-created_at",
         limit: int = 100,
         offset: int = 0,
         count: bool = False,
     ) -> Page[Row]:
-        """Return a page of evaluations and baselines, newest first."""
+        """Return a page of evaluations and baselines, newest first; those that a rewind hid only if asked for."""
         conditions = matching(
             training_run_id=training_run_id,
             kind=kind,
@@ -119,4 +120,5 @@ class EvaluationManager(Manager):
             environment=environment,
             checkpoint_id=checkpoint_id,
         )
+        conditions += counting(include_rewound=include_rewound)
         return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)

@@ -69,14 +69,19 @@ class MetricManager(Manager):
         max_points: int = 1000,
         from_step: int | None = None,
         to_step: int | None = None,
+        timeline: int | None = None,
     ) -> dict[str, list[MetricPoint]]:
-        """Return series by name, each of at most `max_points`, among them the lowest and highest of every stretch."""
+        """Return series by name, each of at most `max_points`, among them the lowest and highest of every stretch.
+
+        Of a run that was rewound, `timeline` is the course to show: 0 as it was before the first rewind, and so on.
+        """
         params = {
             "training_run_id": as_id(training_run_id, field="training_run_id"),
             "names": None if names is None else list(names),
             "max_points": max_points,
             "from_step": from_step,
             "to_step": to_step,
+            "timeline": timeline,
         }
         answer = cls._gateway().rpc("metric_series", params)
         try:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.gateway import Filter, Page, Row
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turns import TurnManager
@@ -39,6 +40,7 @@ class RolloutManager(Manager):
         model: str | None = None,
         policy_version: int | None = None,
         seed: int | None = None,
+        step: int | None = None,
         status: RolloutStatus = "running",
         rollout_id: Id | None = None,
     ) -> Row:
@@ -57,6 +59,7 @@ class RolloutManager(Manager):
             model=model,
             policy_version=policy_version,
             seed=seed,
+            step=step,
         )
 
     @classmethod
@@ -165,6 +168,7 @@ class RolloutManager(Manager):
         rollout = cls.get_rollout(rollout_id)
         of_rollout = Filter.eq("rollout_id", rollout["id"])
         turns = list(cls._sibling(TurnManager)._all(of_rollout, order_by="step_number"))
+        fill_chats(turns, pool=turns)
         rewards = list(cls._sibling(RewardManager)._all(of_rollout, order_by=("step_number", "reward_type")))
         calls: dict[str, list[Row]] = {turn["id"]: [] for turn in turns}
         ids = list(calls)
@@ -189,13 +193,15 @@ class RolloutManager(Manager):
         environment: OneOrMany | None = None,
         status: OneOrMany | None = None,
         source: OneOrMany | None = None,
+        step: int | None = None,
+        include_rewound: bool = False,
         filters: Sequence[Filter] = (),
         order_by: str | Sequence[str] = "-created_at",
         limit: int = 100,
         offset: int = 0,
         count: bool = False,
     ) -> Page[Row]:
-        """Return a page of rollouts, newest first."""
+        """Return a page of rollouts, newest first; those that a rewind of their run hid only if asked for."""
         conditions = matching(
             training_run_id=_id_or_none(training_run_id, "training_run_id"),
             group_id=_id_or_none(group_id, "group_id"),
@@ -203,7 +209,9 @@ class RolloutManager(Manager):
             environment=environment,
             status=status,
             source=source,
+            step=step,
         )
+        conditions += counting(include_rewound=include_rewound)
         return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.gateway import Filter, Order, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import TrainingRun
 from openmanus_rl.records.ids import Id, as_id
@@ -156,6 +156,13 @@ class TrainingRunManager(Manager):
     ) -> Row:
         """End a run with its last figures and return it."""
         return cls._move(run_id, status, field="run_id", message=message, summary=summary)
+
+    @classmethod
+    def list_rewinds(cls, run_id: Id) -> list[int]:
+        """Return the steps to which a run was rewound, the oldest first."""
+        of_run = [Filter.eq("training_run_id", as_id(run_id, field="run_id"))]
+        page = cls._gateway().select("rewinds", columns="to_step", filters=of_run, order=[Order("timeline")])
+        return [int(row["to_step"]) for row in page.rows]
 
     @classmethod
     def heartbeat(cls, run_id: Id, *, progress: float | None = None, current_step: int | None = None) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.gateway import Filter, Page, Row
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records import TrainingStep
 from openmanus_rl.records.ids import Id, as_id, step_id
 from openmanus_rl.records.statuses import StepPhase, StepStatus
@@ -32,7 +33,13 @@ class TrainingStepManager(Manager):
     ) -> Row:
         """Start a run's step and return it; a step that is there already stays as it is."""
         run = as_id(training_run_id, field="training_run_id")
-        return cls._create(step_id(run, step), status=status, training_run_id=run, step=step, phase=phase)
+        fields: dict[str, Any] = {"status": status, "training_run_id": run, "step": step, "phase": phase}
+        row = cls._create(step_id(run, step), **fields)
+        if row["rewound_at"] is None:
+            return row
+        # A rewind hid the step of that id; the one that takes its place has another.
+        rewinds = cls._sibling(TrainingRunManager).list_rewinds(run)
+        return cls._create(step_id(run, step, rewinds=rewinds), **fields)
 
     @classmethod
     def update_step(
@@ -52,10 +59,8 @@ class TrainingStepManager(Manager):
         metrics: Mapping[str, Any] | None = None,
     ) -> Row:
         """Change what is given of a step that was started, and return it; `metrics` are merged."""
-        run = as_id(training_run_id, field="training_run_id")
-        return cls._update(
-            step_id(run, step),
-            field="step",
+        return cls._change(
+            cls.get_step(training_run_id, step),
             phase=phase,
             rollout_progress=rollout_progress,
             training_progress=training_progress,
@@ -73,8 +78,8 @@ class TrainingStepManager(Manager):
         cls, training_run_id: Id, step: int, status: StepStatus, *, message: str | None = None, **figures: Any
     ) -> Row:
         """Move a step to another status, with any of the figures of `update_step`, and return it."""
-        run = as_id(training_run_id, field="training_run_id")
-        return cls._move(step_id(run, step), status, field="step", message=message, **figures)
+        row = cls.get_step(training_run_id, step)
+        return cls._move(row["id"], status, field="step", message=message, **figures)
 
     @classmethod
     def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> Row:
@@ -85,7 +90,7 @@ class TrainingStepManager(Manager):
     def get_step(cls, training_run_id: Id, step: int) -> Row:
         """Return a run's step; an unknown one is a `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
-        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("step", step))
+        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("step", step), *counting())
         if found is None:
             raise cls._unknown(f"{step} of run {run}", field="step")
         return found
@@ -98,16 +103,18 @@ class TrainingStepManager(Manager):
         status: OneOrMany | None = None,
         from_step: int | None = None,
         to_step: int | None = None,
+        include_rewound: bool = False,
         filters: Sequence[Filter] = (),
         order_by: str | Sequence[str] = "step",
         limit: int = 100,
         offset: int = 0,
         count: bool = False,
     ) -> Page[Row]:
-        """Return a page of a run's steps, in their order."""
+        """Return a page of a run's steps, in their order; those that a rewind hid only if asked for."""
         conditions = [
             Filter.eq("training_run_id", as_id(training_run_id, field="training_run_id")),
             *matching(status=status),
+            *counting(include_rewound=include_rewound),
             *filters,
         ]
         if from_step is not None:

@@ -100,6 +100,12 @@ class GenerationManager(Manager):
         return cls._get(generation, field="generation_id")
 
     @classmethod
+    def get_prompt_ids(cls, generation: Id) -> list[int] | None:
+        """Return all tokens of a generation's prompt; its own `prompt_ids` may hold only those that were new."""
+        tokens = cls._gateway().rpc("generation_prompt", {"generation_id": as_id(generation, field="generation_id")})
+        return None if tokens is None else [int(token) for token in tokens]
+
+    @classmethod
     def list_generations(
         cls,
         *,

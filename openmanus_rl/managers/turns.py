@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.gateway import Filter, Page, Row, asc
 from openmanus_rl.managers.base import Manager, known
+from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.records import AgentState
 from openmanus_rl.records.ids import Id, as_id
 
@@ -64,8 +65,8 @@ class TurnManager(Manager):
 
     @classmethod
     def get_turn(cls, turn: Id) -> Row:
-        """Return a turn; an unknown id is a `NotFoundError`."""
-        return cls._get(turn, field="agent_state_id")
+        """Return a turn, with the whole chat as its `messages`; an unknown id is a `NotFoundError`."""
+        return cls._with_chat(cls._get(turn, field="agent_state_id"))
 
     @classmethod
     def get_by_step_number(cls, rollout_id: Id, step_number: int) -> Row:
@@ -74,7 +75,7 @@ class TurnManager(Manager):
         turn = cls._find(Filter.eq("rollout_id", rollout), Filter.eq("step_number", step_number))
         if turn is None:
             raise cls._unknown(f"{step_number} of rollout {rollout}", field="step_number")
-        return turn
+        return cls._with_chat(turn)
 
     @classmethod
     def list_turns(
@@ -89,13 +90,29 @@ class TurnManager(Manager):
         offset: int = 0,
         count: bool = False,
     ) -> Page[Row]:
-        """Return a page of a rollout's turns, in their order."""
-        conditions = [Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id")), *filters]
+        """Return a page of a rollout's turns, in their order, each with the whole chat as its `messages`."""
+        of_rollout = Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))
+        conditions = [of_rollout, *filters]
         if from_step_number is not None:
             conditions.append(Filter.gte("step_number", from_step_number))
         if to_step_number is not None:
             conditions.append(Filter.lte("step_number", to_step_number))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        page = cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        if any(turn["messages_from"] is not None for turn in page):
+            pool = cls._gateway().select_all(
+                cls.table,
+                columns="messages,messages_from",
+                filters=[of_rollout, Filter.not_null("messages_from")],
+                order=[asc("step_number")],
+            )
+            fill_chats(page.rows, pool=pool)
+        return page
+
+    @classmethod
+    def _with_chat(cls, turn: Row) -> Row:
+        if turn["messages_from"] is not None:
+            turn["messages"] = cls._gateway().rpc("turn_chat", {"agent_state_id": turn["id"]})
+        return turn
 
 
 def _nested(**records: Records | None) -> Row:

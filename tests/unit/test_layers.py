@@ -17,6 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gateway": BASE | {"records", "gateway"},
     "managers": BASE | {"records", "gateway", "managers"},
     "recorder": BASE | {"records", "gateway", "managers", "recorder"},
+    "importing": BASE | {"records", "gateway", "managers", "recorder", "importing"},
+    "integrations": BASE | {"records", "gateway", "managers", "recorder", "integrations"},
     "export": BASE | {"records", "gateway", "managers", "export"},
 }
 

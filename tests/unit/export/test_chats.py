@@ -96,3 +96,14 @@ def test_parts_become_text_and_tool_calls_their_json() -> None:
 
 def test_messages_that_are_no_chat_are_left_out() -> None:
     assert messages_of(turn({"not": "a list"}, action="go")) == said(("user", "find it"), ("assistant", "go"))
+
+
+def test_a_chat_that_is_known_whole_is_what_the_last_turn_was_given() -> None:
+    calls = [{"success": True, "error_message": None, "tool_output": "found"}]
+    hello = said(("user", "hi"), ("assistant", "hello"))
+    told = [*hello, *hello, *said(("tool", "found"), ("user", "in short"))]
+
+    assert messages_of(turn(hello, messages_from=0, tool_calls=calls), turn(told, messages_from=2, action="b")) == [
+        *told,
+        *said(("assistant", "b")),
+    ]

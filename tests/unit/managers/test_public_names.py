@@ -27,7 +27,7 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "EvaluationResultManager": {"get_result", "list_results", "log_result"},
-    "GenerationManager": {"get_generation", "list_generations", "log_generation"},
+    "GenerationManager": {"get_generation", "get_prompt_ids", "list_generations", "log_generation"},
     "MemberManager": {"find_member", "get_member", "list_members", "remove_member", "save_member"},
     "MetricManager": {"append", "get_series", "list_names", "log"},
     "ModelCheckpointManager": {
@@ -66,6 +66,7 @@ MANAGERS: dict[str, set[str]] = {
         "get_metrics",
         "get_run",
         "heartbeat",
+        "list_rewinds",
         "list_runs",
         "update_run",
         "update_status",

@@ -1,0 +1,48 @@
+"""Whole chats from turns that hold only what is new in theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from openmanus_rl.gateway import Row
+
+__all__ = ["MessagePool", "fill_chats"]
+
+
+class MessagePool:
+    """The messages of a rollout by their place, as its turns brought them."""
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+
+    def add(self, turn: Mapping[str, Any]) -> None:
+        """Take in what a turn holds."""
+        start, messages = turn["messages_from"], turn["messages"]
+        if start is None or not isinstance(messages, list):
+            return
+        # A message whose turn is not there stays None: it is missing, and seen to be.
+        self._messages += [None] * (start + len(messages) - len(self._messages))
+        self._messages[start : start + len(messages)] = messages
+
+    def chat_of(self, turn: Mapping[str, Any]) -> Any:
+        """Return the chat that a turn was given; the turns that hold it must have been added."""
+        start = turn["messages_from"]
+        if start is None:
+            return turn["messages"]
+        stretches: Sequence[int] = turn["chat"] if turn["chat"] is not None else (0, start + len(turn["messages"]))
+        chat: list[Any] = []
+        for first, end in zip(stretches[::2], stretches[1::2], strict=True):
+            known = self._messages[first:end]
+            chat += known + [None] * (end - first - len(known))
+        return chat
+
+
+def fill_chats(turns: Sequence[Row], *, pool: Iterable[Mapping[str, Any]]) -> None:
+    """Give turns their whole chats as `messages`, out of those that hold them."""
+    messages = MessagePool()
+    for turn in pool:
+        messages.add(turn)
+    # Only then: the turns may be the pool.
+    for turn, chat in [(turn, messages.chat_of(turn)) for turn in turns]:
+        turn["messages"] = chat
