@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.integrations._readable import as_info, as_text
 from openmanus_rl.integrations._videos import Video, as_frame
 from openmanus_rl.recorder import Rollout
 
-__all__ = ["Episodes", "Plan", "outcome"]
+__all__ = ["Episodes", "Plan", "check_interval", "outcome"]
 
 _SUCCESS_KEYS = ("is_success", "success")
+
+
+def check_interval(name: str, value: Any, *, least: int = 0) -> None:
+    """Refuse what is no interval."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInput(f"{name} is {value!r}, and must be a whole number from {least} on", field=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +46,7 @@ class Plan:
             ("frame_interval", 0),
             ("video_interval_episodes", 0),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidInput(f"{name} is {value!r}, and must be a whole number from {least} on", field=name)
+            check_interval(name, getattr(self, name), least=least)
 
     @property
     def looks(self) -> bool:
@@ -51,10 +57,19 @@ class Plan:
 def outcome(info: Mapping[str, Any], *, truncated: bool) -> str:
     """Return how an episode ended: what the environment says of success counts most."""
     for key in _SUCCESS_KEYS:
-        said = info.get(key)
-        if said is not None:
+        said = np.asarray(info.get(key))
+        # One yes or no, as a bool or as 0.0 and 1.0; anything else under that name is something else.
+        if said.size == 1 and said.dtype.kind in "biuf" and not np.isnan(said):
             return "success" if said else "failed"
     return "truncated" if truncated else "completed"
+
+
+def _components(reward: Any) -> tuple[float, float | dict[str, float]]:
+    """Return a reward as one number, and as a turn says it: where there are several objectives, each by its place."""
+    several = np.asarray(reward, dtype=float)
+    if several.size == 1:
+        return float(several.item()), float(several.item())
+    return float(several.sum()), {str(place): float(part) for place, part in enumerate(several.ravel())}
 
 
 class Episodes:
@@ -122,9 +137,9 @@ class Episodes:
         duration_ms: float | None = None,
     ) -> None:
         """Record a step: the action, what it earned, and what was seen then; `see_end` if it can still be rendered."""
-        earned = None if reward is None else float(reward)
+        total, earned = _components(reward)
         self.length += 1
-        self._return += earned or 0.0
+        self._return += total
         if not self._recorded:
             return
         seen, frame, self._frame = self._observation, self._frame, None
@@ -140,7 +155,7 @@ class Episodes:
         seen: str,
         frame: Any,
         action: Any,
-        reward: float | None,
+        reward: float | Mapping[str, float] | None,
         info: Mapping[str, Any] | None,
         duration_ms: float | None,
         *,

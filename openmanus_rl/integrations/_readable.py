@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ def as_plain(value: Any, *, depth: int = 0) -> Any:
         if len(value) > _LARGEST_LIST:
             return f"{type(value).__name__} of {len(value)} items"
         return [as_plain(item, depth=depth + 1) for item in value]
+    if isinstance(value, Enum):
+        return as_plain(value.value, depth=depth + 1)
     if hasattr(value, "detach"):
         return as_plain(value.detach().cpu().numpy(), depth=depth + 1)
     if isinstance(value, bytes):

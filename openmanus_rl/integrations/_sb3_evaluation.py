@@ -85,6 +85,9 @@ class OpenManusEvalCallback(EvalCallback):
         return goes_on
 
     def _finish(self, evaluation: Evaluation) -> None:
+        for episodes in self._episodes:
+            # Those that the next reset would have begun.
+            episodes.end("interrupted")
         successes = self._is_success_buffer
         evaluation.finish(
             mean_reward=self.last_mean_reward,

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from stable_baselines3.common.callbacks import BaseCallback
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.integrations._episodes import Plan
+from openmanus_rl.integrations._episodes import Plan, check_interval
 from openmanus_rl.integrations._sb3_episodes import TrainingEpisodes, plan_for
 from openmanus_rl.integrations._sb3_metrics import MetricsWriter
 from openmanus_rl.integrations._sb3_model import algorithm_of, config_of, environment_of, runs
@@ -56,11 +56,7 @@ class OpenManusCallback(BaseCallback):
         saved every `checkpoint_interval_steps` steps and at the end. 0 means never.
         """
         super().__init__(verbose)
-        if isinstance(checkpoint_interval_steps, bool) or checkpoint_interval_steps < 0:
-            raise InvalidInput(
-                f"checkpoint_interval_steps is {checkpoint_interval_steps!r}, and must be a whole number from 0 on",
-                field="checkpoint_interval_steps",
-            )
+        check_interval("checkpoint_interval_steps", checkpoint_interval_steps)
         self._given_run = run
         self._own_run: Run | None = None
         self._about_run: dict[str, Any] = {"name": name, "run_name": run_name, "resume": resume, "tags": tags}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import tempfile
+import weakref
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -38,56 +40,74 @@ class Video:
 
     def __init__(self, *, frames_per_second: float) -> None:
         self._frames_per_second = frames_per_second
-        self._folder = tempfile.TemporaryDirectory(prefix="openmanus-rl-video-")
-        self._size: tuple[int, int] | None = None
-        self._encoder: Generator[None, Any, None] | None = None
+        # Waits for the second: most episodes that are begun for nothing have only this one.
+        self._first: np.ndarray[Any, Any] | None = None
+        self._encoding: _Encoding | None = None
         self._failed = False
-
-    @property
-    def path(self) -> Path:
-        """Where the file is, until `discard`."""
-        return Path(self._folder.name) / "episode.mp4"
 
     def add(self, frame: np.ndarray[Any, Any]) -> None:
         """Append a frame; one of another size than the first is left out."""
         # Players want even sides; at most one line of pixels goes.
         height, width = frame.shape[0] // 2 * 2, frame.shape[1] // 2 * 2
-        if self._failed or not height or not width:
+        frame = np.ascontiguousarray(frame[:height, :width])
+        if not frame.size:
+            return
+        if self._first is None:
+            self._first = frame.copy()
+        elif frame.shape == self._first.shape:
+            self._write(frame)
+
+    def finish(self) -> Path | None:
+        """Close the file and return its path, which is good until `discard`; None if there is nothing to see."""
+        if self._first is not None and self._encoding is None:
+            self._write(None)
+        if self._encoding is None:
+            return None
+        self._encoding.close()
+        path = self._encoding.path
+        return path if not self._failed and path.exists() and path.stat().st_size > 0 else None
+
+    def discard(self) -> None:
+        """Remove the file."""
+        if self._encoding is not None:
+            self._encoding.discard()
+
+    def _write(self, frame: np.ndarray[Any, Any] | None) -> None:
+        if self._failed or self._first is None:
             return
         try:
-            if self._encoder is None:
-                self._size = (width, height)
-                self._encoder = self._start()
-            if self._size == (width, height):
-                self._encoder.send(np.ascontiguousarray(frame[:height, :width]))
+            if self._encoding is None:
+                self._encoding = _Encoding(self._first, frames_per_second=self._frames_per_second)
+                self._encoding.frames.send(self._first)
+            if frame is not None:
+                self._encoding.frames.send(frame)
         except OSError as error:
             self._failed = True
             _logger.warning("a video is given up: the encoder failed (%s)", error)
 
-    def finish(self) -> Path | None:
-        """Close the file and return its path; None if there is nothing to see."""
-        if self._encoder is not None:
-            self._encoder.close()
-        written = not self._failed and self.path.exists() and self.path.stat().st_size > 0
-        return self.path if written else None
 
-    def discard(self) -> None:
-        """Remove the file."""
-        if self._encoder is not None:
-            self._encoder.close()
-        self._folder.cleanup()
+class _Encoding:
+    """A running encoder and its file, which both go away in this order, at the latest with the process."""
 
-    def _start(self) -> Generator[None, Any, None]:
+    def __init__(self, first: np.ndarray[Any, Any], *, frames_per_second: float) -> None:
         library: Any = require("imageio_ffmpeg", extra="gymnasium")
-        encoder: Generator[None, Any, None] = library.write_frames(
+        folder = Path(tempfile.mkdtemp(prefix="openmanus-rl-video-"))
+        self.path = folder / "episode.mp4"
+        self.frames: Generator[None, Any, None] = library.write_frames(
             self.path,
-            self._size,
-            fps=self._frames_per_second,
+            (first.shape[1], first.shape[0]),
+            fps=frames_per_second,
             codec="libx264",
             macro_block_size=1,
             ffmpeg_log_level="error",
             # One thread: training needs the others. The index comes first so that browsers play while they load.
             output_params=["-preset", "veryfast", "-threads", "1", "-movflags", "+faststart"],
         )
-        next(encoder)
-        return encoder
+        self.close = self.frames.close
+        self.discard = weakref.finalize(self, _discard, self.frames, folder)
+        next(self.frames)
+
+
+def _discard(frames: Generator[None, Any, None], folder: Path) -> None:
+    frames.close()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -252,6 +252,46 @@ def test_environments_that_are_reset_by_hand_are_followed(run: Any, rollouts_of:
     assert found == [(0, "interrupted", 2), (0, "truncated", 1), (1, "truncated", 3)]
 
 
+def test_the_frames_of_a_vector_are_those_of_each_environment(run: Any, rollouts_of: Read, query: Any) -> None:
+    envs = SyncVectorEnv([Camera, Camera], autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = RecordVectorEpisodes(envs, run=run, frame_interval=1, video_interval_episodes=1)
+    envs.reset()
+    for _ in range(3):
+        envs.step(np.array([0, 0]))
+    envs.close()
+    rollouts = rollouts_of(run)
+    assert len(rollouts) == 2
+    assert all(r["video_path"] for r in rollouts)
+    frames = query(
+        """
+        select media.rollout_id, step_number, path from media join agent_states a on a.id = agent_state_id
+        where media.training_run_id = %s and kind = 'frame' order by media.rollout_id, step_number
+        """,
+        run.id,
+    )
+    # The environment was reset in the step that ended the episode, so that the end itself is not to be seen.
+    assert [frame["step_number"] for frame in frames] == [0, 1, 2, 0, 1, 2]
+    assert len({frame["path"] for frame in frames}) == 3
+
+
+class TwoGoals(House):
+    """Rewards in two parts, and a success that is no yes or no."""
+
+    def step(self, action: str) -> Any:
+        seen, _, over, _, _ = super().step(action)
+        return seen, np.array([1.0, -0.5]), over, False, {"success": "nearly", "is_success": float("nan")}
+
+
+def test_rewards_in_parts_are_kept_in_parts(run: Any, rollouts_of: Read, query: Any) -> None:
+    env = RecordEpisodes(TwoGoals(), run=run)
+    env.reset()
+    env.step("go north")
+    (rollout,) = rollouts_of(run)
+    assert (rollout["status"], rollout["total_reward"]) == ("completed", 0.5)
+    parts = query("select reward_type, reward from rewards where rollout_id = %s order by 1", rollout["id"])
+    assert [(part["reward_type"], part["reward"]) for part in parts] == [("0", 1.0), ("1", -0.5)]
+
+
 def test_worker_processes_record_to_the_run_of_their_parent(run: Any, rollouts_of: Read, turns_of: Read) -> None:
     inside = AsyncVectorEnv([lambda: RecordEpisodes(House(), metadata={"where": "worker"})] * 2)
     outside = RecordVectorEpisodes(inside, run=run, metadata={"where": "parent"})

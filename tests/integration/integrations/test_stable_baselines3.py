@@ -309,3 +309,10 @@ def test_scaled_environments_are_recorded_as_they_are(rollouts_of: Read, turns_o
         # Nobody but the callback counts here: there is no Monitor.
         assert (len(turns), sum(turn["reward"] for turn in turns)) == (rollout["step_count"], rollout["total_reward"])
     callback.run.finish()
+
+
+def test_pictures_that_nobody_draws_are_refused_before_there_is_a_run(query: Any) -> None:
+    model = small_ppo(gymnasium.make("CartPole-v1"))
+    with pytest.raises(InvalidInput, match="CartPole-v1: it has no frames to record"):
+        model.learn(64, callback=OpenManusCallback(name="no frames", frame_interval=1))
+    assert query("select 1 from training_runs where name = 'no frames'") == []
