@@ -1,10 +1,9 @@
-"""What the benchmarks share: a stack of their own, made-up rollouts, repeats, and a table of ratios."""
+"""What the benchmarks share: a stack of their own, repeats, and a table of ratios."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -13,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from openmanus_rl.records.ids import new_id
-
 console = Console()
+SYNC_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,23 +41,69 @@ class Measurement:
         return max(self.seconds) / min(self.seconds)
 
 
+class Stack:
+    """An embedded stack in a folder, which can be stopped and started again."""
+
+    _setting_names = ("SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.settings: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Start it, on any free port."""
+        report = json.loads(self._run("up", "--detach", "--port", "0", "--json"))
+        self.settings = {name: str(report[name]) for name in self._setting_names}
+
+    def stop(self) -> None:
+        """Stop it; the data stays."""
+        self._run("down")
+
+    def env(self) -> dict[str, str]:
+        """Return an environment whose only setting is the stack's home: what is started in it finds the stack."""
+        ours = ("SUPABASE_", "POSTGRES_", "PG", "OPENMANUS_RL_", "DATABASE_URL")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        # A stack that was stopped on purpose is to stay so.
+        return env | {"OPENMANUS_RL_HOME": str(self.home), "OPENMANUS_RL_AUTOSTART": "0"}
+
+    def sync(self) -> None:
+        """Deliver what dead processes left in the stack's own spools, or wait for whoever does."""
+        deadline = time.monotonic() + SYNC_TIMEOUT_SECONDS
+        while True:
+            try:
+                self._run("sync")
+            except subprocess.CalledProcessError:
+                # Another delivers some of it, or the database refused some.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
+
+    def _run(self, *arguments: str) -> bytes:
+        command = [sys.executable, "-m", "openmanus_rl", *arguments]
+        done = subprocess.run(command, env=self.env(), cwd=self.home, stdout=subprocess.PIPE, check=True)
+        return done.stdout
+
+
+@contextmanager
+def running_stack() -> Iterator[Stack]:
+    """Start a stack in a temporary home for one benchmark."""
+    with tempfile.TemporaryDirectory(prefix="openmanus-rl-bench-", ignore_cleanup_errors=True) as home:
+        stack = Stack(Path(home))
+        stack.start()
+        try:
+            yield stack
+        finally:
+            stack.stop()
+
+
 @contextmanager
 def embedded_stack() -> Iterator[dict[str, str]]:
-    """Start a stack in a temporary home for one benchmark, and put its settings in the environment."""
-    with tempfile.TemporaryDirectory(prefix="openmanus-rl-bench-") as home:
-        env = {**os.environ, "OPENMANUS_RL_HOME": home}
-        command = [sys.executable, "-m", "openmanus_rl"]
-        started = subprocess.run(
-            [*command, "up", "--detach", "--port", "0", "--json"], env=env, stdout=subprocess.PIPE, check=True
-        )
-        report = json.loads(started.stdout)
-        names = ("SUPABASE_URL", "SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
-        settings = {name: str(report[name]) for name in names}
-        os.environ.update(settings, OPENMANUS_RL_HOME=home)
-        try:
-            yield settings
-        finally:
-            subprocess.run([*command, "down"], env=env, stdout=subprocess.DEVNULL, check=True)
+    """Start a stack for one benchmark, and put its settings in the environment."""
+    with running_stack() as stack:
+        os.environ.update(stack.settings, OPENMANUS_RL_HOME=str(stack.home))
+        yield stack.settings
 
 
 def repeat(name: str, units: int, times: int, make: Callable[[], Any], run: Callable[[Any], None]) -> Measurement:
@@ -70,36 +115,6 @@ def repeat(name: str, units: int, times: int, make: Callable[[], Any], run: Call
         run(prepared)
         seconds.append(time.perf_counter() - began)
     return Measurement(name, units, seconds)
-
-
-_words = ["".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=7)) for seed in range(2000)]
-
-
-def text(size: int, chance: random.Random) -> str:
-    """Return about `size` characters of words that compress as prose does."""
-    return " ".join(chance.choices(_words, k=max(1, size // 8)))
-
-
-def make_batch(run_id: str, *, rollouts: int, turns: int, seed: int = 0) -> dict[str, list[dict[str, Any]]]:
-    """Return rollouts of about 36 KB for 20 turns: each turn with a tool call and a reward."""
-    chance = random.Random(seed)
-    batch: dict[str, list[dict[str, Any]]] = {"rollouts": [], "agent_states": []}
-    for episode in range(rollouts):
-        rollout_id = new_id()
-        batch["rollouts"].append({
-            "id": rollout_id, "training_run_id": run_id, "environment": "bench", "episode_number": episode,
-            "task_description": text(80, chance), "status": "success", "total_reward": chance.random(),
-            "step_count": turns,
-        })  # fmt: skip
-        for number in range(turns):
-            batch["agent_states"].append({
-                "id": new_id(), "rollout_id": rollout_id, "step_number": number, "observation": text(900, chance),
-                "action": text(160, chance), "thought": text(240, chance),
-                "tool_calls": [{"id": new_id(), "tool_name": "search", "tool_input": {"query": text(40, chance)},
-                                "tool_output": text(200, chance), "success": True, "execution_time_ms": 12.5}],
-                "rewards": [{"id": new_id(), "reward": chance.random()}],
-            })  # fmt: skip
-    return batch
 
 
 def print_table(title: str, measurements: list[Measurement], *, unit: str, against: str) -> None:

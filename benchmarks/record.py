@@ -13,53 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from common import Measurement, console, embedded_stack, make_batch, print_table, repeat
+from common import Measurement, console, embedded_stack, print_table, repeat
+from copying import by_copy, copy_rows
 from psycopg import sql
-from psycopg.types.json import Jsonb
+from workloads import TURNS, Batch, flatten, make_batch
 
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.utils.supabase_db import RolloutManager, TrainingRunManager
 
-TURNS = 20
 ROWS_PER_ROLLOUT = 1 + 3 * TURNS
 # One by one costs a request a row: fewer rollouts tell as much.
 ROLLOUTS_ONE_BY_ONE = 2
-
-Batch = dict[str, list[dict[str, Any]]]
-
-
-def flatten(batch: Batch) -> Batch:
-    """Take the tool calls and rewards out of the turns: the rows as they lie in the tables."""
-    rows: Batch = {"rollouts": batch["rollouts"], "agent_states": [], "tool_calls": [], "rewards": []}
-    run_id = batch["rollouts"][0]["training_run_id"]
-    for turn in batch["agent_states"]:
-        parent = {"training_run_id": run_id}
-        rows["agent_states"].append({k: v for k, v in turn.items() if not isinstance(v, list)} | parent)
-        rows["tool_calls"] += [{**call, "agent_state_id": turn["id"], **parent} for call in turn["tool_calls"]]
-        rows["rewards"] += [
-            {**reward, "rollout_id": turn["rollout_id"], "step_number": turn["step_number"], **parent}
-            for reward in turn["rewards"]
-        ]
-    return rows
-
-
-def copy_rows(
-    connection: psycopg.Connection, rows: Batch, *, into: Callable[[str], sql.Composable], numbered: bool = False
-) -> None:
-    for kind, records in rows.items():
-        columns = [*records[0], *(["ordinal"] if numbered else [])]
-        statement = sql.SQL("copy {} ({}) from stdin").format(
-            into(kind), sql.SQL(", ").join(map(sql.Identifier, columns))
-        )
-        with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for number, record in enumerate(records):
-                values = [Jsonb(value) if isinstance(value, dict) else value for value in record.values()]
-                copy.write_row([*values, number] if numbered else values)
-
-
-def by_copy(connection: psycopg.Connection, rows: Batch) -> None:
-    with connection.transaction():
-        copy_rows(connection, rows, into=lambda kind: sql.Identifier("public", kind))
 
 
 def by_staging(connection: psycopg.Connection, rows: Batch) -> None:

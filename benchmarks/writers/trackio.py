@@ -1,0 +1,82 @@
+"""Trackio, local: metrics with `log`, rollouts as a `Trace` each; durable after `finish`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from workloads import Messages, Rollout
+
+from writers.base import Writer
+
+_PROJECT = "bench"
+# Its sender wakes up twice a second: by then the database and its tables are there.
+_WARM_SECONDS = 0.7
+
+
+class TrackioWriter(Writer):
+    """A run in a database of its own."""
+
+    def open(self) -> None:
+        # Read when it is imported.
+        os.environ["TRACKIO_DIR"] = str(self.folder)
+        import trackio
+
+        self._trace = trackio.Trace
+        self._run = trackio.init(
+            project=_PROJECT, name="benchmark", embed=False, auto_log_cpu=False, auto_log_gpu=False
+        )
+
+    def settle(self) -> None:
+        time.sleep(_WARM_SECONDS)
+
+    def log_metrics(self, values: Mapping[str, float], step: int) -> None:
+        self.watch.call(self._run.log, dict(values), step=step)
+
+    def log_rollout(self, number: int, rollout: Rollout) -> None:
+        self.watch.call(self._log_trace, number, rollout)
+
+    def _log_trace(self, number: int, rollout: Rollout) -> None:
+        metadata = {
+            "task_description": rollout["task_description"],
+            "status": "success",
+            "rewards": [turn["reward"] for turn in rollout["turns"]],
+        }
+        messages = [message for turn in rollout["turns"] for message in _messages(turn)]
+        self._run.log({"rollout": self._trace(messages, metadata=metadata)}, step=number)
+
+    def log_chat(self, number: int, states: list[Messages]) -> None:
+        for position, messages in enumerate(states):
+            trace = {"rollout": self._trace(messages, metadata={"turn": position, "reward": 1.0})}
+            self.watch.call(self._run.log, trace, step=number)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+    @classmethod
+    def stored(cls, folder: Path) -> dict[str, int]:
+        with closing(sqlite3.connect(folder / f"{_PROJECT}.db")) as connection:
+            # A trace leaves an empty row there.
+            metrics = connection.execute("select count(*) from metrics where length(metrics) > 2").fetchone()[0]
+            traces = connection.execute("select count(*) from traces").fetchone()[0]
+        return {"metrics": metrics, "rollouts": traces}
+
+
+def _messages(turn: Mapping[str, Any]) -> list[dict[str, Any]]:
+    call = turn["tool_calls"][0]
+    said = {"id": "0", "type": "function", "function": {"name": call["tool_name"], "arguments": call["tool_input"]}}
+    return [
+        {"role": "user", "content": turn["observation"]},
+        {
+            "role": "assistant",
+            "content": turn["action"],
+            "reasoning_content": turn["thought"],
+            "tool_calls": [said],
+        },
+        {"role": "tool", "content": call["tool_output"], "tool_call_id": "0"},
+    ]
