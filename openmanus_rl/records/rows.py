@@ -166,6 +166,7 @@ class PublicEvaluations(BaseModel):
     kind: str = Field(alias="kind")
     mean_reward: Optional[float] = Field(alias="mean_reward")
     mean_turns: Optional[float] = Field(alias="mean_turns")
+    measured: List[str] = Field(alias="measured")
     metadata: JsonValue = Field(alias="metadata")
     model: Optional[str] = Field(alias="model")
     name: Optional[str] = Field(alias="name")
@@ -191,6 +192,7 @@ class PublicEvaluationsInsert(TypedDict):
     kind: NotRequired[Annotated[str, Field(alias="kind")]]
     mean_reward: NotRequired[Annotated[Optional[float], Field(alias="mean_reward")]]
     mean_turns: NotRequired[Annotated[Optional[float], Field(alias="mean_turns")]]
+    measured: NotRequired[Annotated[List[str], Field(alias="measured")]]
     metadata: NotRequired[Annotated[JsonValue, Field(alias="metadata")]]
     model: NotRequired[Annotated[Optional[str], Field(alias="model")]]
     name: NotRequired[Annotated[Optional[str], Field(alias="name")]]
@@ -216,6 +218,7 @@ class PublicEvaluationsUpdate(TypedDict):
     kind: NotRequired[Annotated[str, Field(alias="kind")]]
     mean_reward: NotRequired[Annotated[Optional[float], Field(alias="mean_reward")]]
     mean_turns: NotRequired[Annotated[Optional[float], Field(alias="mean_turns")]]
+    measured: NotRequired[Annotated[List[str], Field(alias="measured")]]
     metadata: NotRequired[Annotated[JsonValue, Field(alias="metadata")]]
     model: NotRequired[Annotated[Optional[str], Field(alias="model")]]
     name: NotRequired[Annotated[Optional[str], Field(alias="name")]]

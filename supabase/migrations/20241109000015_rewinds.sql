@@ -56,7 +56,7 @@ as $$
   from pg_catalog.pg_attribute a
   left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   where a.attrelid = format('public.%I', kind)::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    and a.attname not in ('updated_at', 'first_step', 'last_step', 'rewound_at', 'visible_to')
+    and a.attname not in ('updated_at', 'first_step', 'last_step', 'rewound_at', 'visible_to', 'measured')
     and not (kind = 'training_runs' and a.attname = 'timeline')
     and not (kind = 'rollout_groups' and a.attname in
       ('rollout_count', 'completed_count', 'success_count', 'reward_count', 'reward_sum', 'reward_squares'))
@@ -76,7 +76,7 @@ select internal.define_merge('rollouts',
   '{"training_run_id": "case when g.id is null then s.training_run_id else g.training_run_id end",
     "task_id": "coalesce(s.task_id, g.task_id)",
     "task_description": "coalesce(s.task_description, g.task_description)",
-    "environment": "coalesce(s.environment, e.environment, p.environment)",
+    "environment": "coalesce(s.environment, e.environment, p.environment, case when p.id is not null then ''default'' end)",
     "source": "coalesce(s.source, case e.kind when ''eval'' then ''evaluation'' else e.kind end, ''training'')",
     "step": "coalesce(n.step, e.step, s.step)",
     "timeline": "coalesce(s.timeline, n.timeline, e.timeline, p.timeline, 0)"}');

@@ -191,6 +191,27 @@ def test_an_evaluation_that_says_nothing_is_measured_by_its_rollouts(db: Connect
     assert (stored["success_rate"], stored["mean_reward"], stored["mean_turns"]) == (0.25, 0.5, 7)
 
 
+def test_an_evaluation_is_measured_by_rollouts_that_come_with_it_or_after_it(db: Connection) -> None:
+    evaluation, group, first, second = (new_id() for _ in range(4))
+    ended = {"id": evaluation, "status": "completed", "status_change_id": new_id(), "mean_turns": 9}
+
+    def rollout(rollout_id: str, status: str, reward: float) -> dict[str, object]:
+        return {"id": rollout_id, "group_id": group, "environment": "e", "status": status, "total_reward": reward}
+
+    write(db, {
+        "evaluations": [{"id": evaluation, "status": "running", "status_change_id": new_id()}, ended],
+        "rollout_groups": [{"id": group, "evaluation_id": evaluation, "number": 0}],
+        "rollouts": [rollout(first, "success", 1.0)],
+    })  # fmt: skip
+    stored = row(db, "evaluations", evaluation)
+    assert (stored["success_rate"], stored["mean_reward"], stored["mean_turns"]) == (1, 1, 9)
+    write(db, {"rollouts": [rollout(second, "failed", 0.0)]})
+    stored = row(db, "evaluations", evaluation)
+    assert (stored["success_rate"], stored["mean_reward"], stored["mean_turns"]) == (0.5, 0.5, 9)
+    db.execute("delete from public.rollouts where id = %s", [second])
+    assert row(db, "evaluations", evaluation)["success_rate"] == 1
+
+
 def test_deleting_tasks_leaves_rollouts_and_verdicts(db: Connection) -> None:
     """Two verdicts of validators that are gone, and two results of tasks that are gone, do not collide."""
     run_id, checkpoint_id = new_run(db), new_id()

@@ -154,6 +154,8 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "open_stage",
         "object_run_id",
         "rewind_run",
+        "figures_of_evaluation",
+        "measure_again",
     }
 
 

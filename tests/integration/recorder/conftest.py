@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from .faulty_server import FaultySupabase, faulty_supabase
+
 Query = Callable[..., list[dict[str, Any]]]
 
 
@@ -28,6 +30,16 @@ def recorder_env(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         if all((folder / "refused.jsonl").exists() for folder in (tmp_path / "home").glob("spool/*/*/")):
             break
         time.sleep(0.1)
+
+
+@pytest.fixture
+def server(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySupabase]:
+    """A Supabase of which only the HTTP address is known, and which can be made to fail."""
+    with faulty_supabase(recorder_env["SUPABASE_URL"]) as state:
+        monkeypatch.setenv("SUPABASE_URL", state.url)
+        monkeypatch.delenv("DATABASE_URL")
+        monkeypatch.setenv("OPENMANUS_RL_REQUEST_TIMEOUT_SECONDS", "1")
+        yield state
 
 
 @pytest.fixture

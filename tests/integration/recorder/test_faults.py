@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,10 @@ from openmanus_rl.settings import load_settings
 
 from . import faulty_server
 from .conftest import Query, wait_until
-from .faulty_server import Fault, FaultySupabase, faulty_supabase
+from .faulty_server import Fault, FaultySupabase
 from .test_recorder import script, start
 
 pytestmark = pytest.mark.usefixtures("recorder_env")
-
-
-@pytest.fixture
-def server(stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySupabase]:
-    """A Supabase of which only the HTTP address is known, and which can be made to fail."""
-    with faulty_supabase(stack.url) as state:
-        monkeypatch.setenv("SUPABASE_URL", state.url)
-        monkeypatch.delenv("DATABASE_URL")
-        monkeypatch.setenv("OPENMANUS_RL_REQUEST_TIMEOUT_SECONDS", "1")
-        yield state
 
 
 def write_a_run(writer: SpoolWriter, *, name: str = "faults", rollouts: int = 20) -> str:
