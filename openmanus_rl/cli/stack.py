@@ -220,7 +220,8 @@ def _print_recording(recording: dict[str, Any]) -> None:
     """Say what of the recordings on this machine has not arrived, if anything."""
     if not recording["queued_bytes"] and not recording["refused"]:
         return
-    facts = {"Waiting": f"{recording['queued_bytes']:,} bytes recorded here are still to be delivered"}
+    size = f"{recording['queued_bytes']:,} bytes"
+    facts = {"Waiting": f"{recording['queued']:,} records ({size}) made here are still to be delivered"}
     if recording["refused"]:
         facts["Refused"] = f"{recording['refused']:,} records, kept; `openmanus-rl sync --refused` sends them again"
     if recording["error"] is not None:

@@ -14,11 +14,13 @@ import orjson
 
 from openmanus_rl.recorder.blobs import forget_blobs
 from openmanus_rl.recorder.left_open import OpenBlocks
-from openmanus_rl.recorder.spool import Position, lock_file
+from openmanus_rl.recorder.spool import Position, lock_file, segment_path
 
 __all__ = ["Batch", "Load", "Progress", "Spool", "find_spools", "identity", "overview", "resend", "resend_refused"]
 
 _RESEND_MARK = "resend"
+_RESENT_AT_ONCE = 1000
+_READ_BYTES = 1024 * 1024
 
 Batch = dict[str, list[dict[str, Any]]]
 Load = Callable[[Batch], list[dict[str, Any]]]
@@ -103,6 +105,19 @@ class Spool:
         progress = self.progress
         return max(0, sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset)
 
+    def unread_records(self) -> int:
+        """Return how many records have not been delivered, by counting their lines."""
+        progress = self.progress
+        count, segment, offset = 0, progress.segment, progress.offset
+        with suppress(FileNotFoundError):
+            while True:
+                with segment_path(self.folder, segment).open("rb") as file:
+                    file.seek(offset)
+                    while part := file.read(_READ_BYTES):
+                        count += part.count(b"\n")
+                segment, offset = segment + 1, 0
+        return count
+
     def ask_to_resend(self) -> None:
         """Ask whoever delivers the spool to send what was refused again."""
         (self.folder / _RESEND_MARK).touch()
@@ -130,6 +145,7 @@ def overview(root: Path) -> dict[str, Any]:
     progress = [spool.progress for spool in spools]
     return {
         "spools": len(spools),
+        "queued": sum(spool.unread_records() for spool in spools),
         "queued_bytes": sum(spool.unread_bytes() for spool in spools),
         "refused": sum(one.refused for one in progress),
         "error": next((one.error for one in reversed(progress) if one.error is not None), None),
@@ -145,14 +161,19 @@ def identity(entry: dict[str, Any]) -> bytes:
 def resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
     """Send refused records again, and keep those that are refused again; return how many were taken."""
     sendable = [entry for entry in entries if entry["kind"] != "metrics"]
+    return sum(
+        _resend(spool, sendable[start : start + _RESENT_AT_ONCE], load)
+        for start in range(0, len(sendable), _RESENT_AT_ONCE)
+    )
+
+
+def _resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
     batch: Batch = {}
     sent: dict[tuple[str, int], dict[str, Any]] = {}
-    for entry in sendable:
+    for entry in entries:
         records = batch.setdefault(entry["kind"], [])
         sent[entry["kind"], len(records)] = entry
         records.append(entry["record"])
-    if not sent:
-        return 0
     again = {(refusal["kind"], refusal["index"]): refusal for refusal in load(batch)}
     taken = {identity(entry) for place, entry in sent.items() if place not in again}
     reasons = {identity(sent[place]): refusal for place, refusal in again.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from openmanus_rl.recorder.courier import Courier, Sink
 from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import Spool, find_spools
+from openmanus_rl.recorder.spools import Batch, Spool, find_spools
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
 
@@ -296,10 +297,40 @@ def test_status_tells_what_waits_and_why(cli: Any, recorder_env: dict[str, str])
     assert [spool.progress.error for spool in find_spools(root)] == ["nobody answers"] * 2
     report = json.loads(cli("status", "--json", env=recorder_env, cwd=Path.cwd()).stdout)["recording"]
     assert (report["spools"], report["refused"], report["error"]) == (2, 0, "nobody answers")
+    assert report["queued"] == 2
     assert report["queued_bytes"] > 100
     assert "nobody answers" in cli("status", env=recorder_env, cwd=Path.cwd()).stdout
     for writer in (first, second):
         writer.close()
     courier.deliver()
     report = json.loads(cli("status", "--json", env=recorder_env, cwd=Path.cwd()).stdout)["recording"]
-    assert report == {"spools": 0, "queued_bytes": 0, "refused": 0, "error": None}
+    assert report == {"spools": 0, "queued": 0, "queued_bytes": 0, "refused": 0, "error": None}
+
+
+class Impatient:
+    """Takes what is small, and never answers in time what is large."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def load(self, batch: Batch) -> list[dict[str, Any]]:
+        if len(json.dumps(batch)) > 200_000:
+            raise TransientError("took too long")
+        self.ids += [record["id"] for record in batch["agent_states"]]
+        return []
+
+
+def test_a_batch_that_always_takes_too_long_is_sent_in_smaller_ones() -> None:
+    root = spool_root(load_settings())
+    writer = SpoolWriter(root, url="x", run_id="x")
+    written = [new_id() for _ in range(300)]
+    for number, turn_id in enumerate(written):
+        turn = {"id": turn_id, "rollout_id": new_id(), "step_number": number, "observation": "x" * 5000}
+        writer.append("agent_states", turn)
+    writer.close()
+    sink = Impatient()
+    courier = Courier(root, connect=lambda: sink)
+    for _ in range(10):
+        with suppress(TransientError):
+            courier.deliver()
+    assert sink.ids == written  # each once, in their order
