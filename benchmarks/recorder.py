@@ -43,10 +43,20 @@ class Sizes:
     repeats: int = 5
     size_repeats: int = 5
     """Of what only asks for bytes, which differ little."""
+    peers_too: bool = True
+    """Whether peers, too, record chats and are killed."""
 
 
 QUICK = Sizes(
-    metric_rows=200, rollouts=8, long_rollouts=4, chat_turns=160, outage_seconds=3, kills=1, repeats=2, size_repeats=1
+    metric_rows=200,
+    rollouts=8,
+    long_rollouts=4,
+    chat_turns=160,
+    outage_seconds=2,
+    kills=1,
+    repeats=2,
+    size_repeats=1,
+    peers_too=False,
 )
 # Slow peers say nothing more about bytes when rollouts are long.
 _COMPARED_BY_SIZE = ("ours", "jsonl", "trackio", "inspect")
@@ -74,7 +84,7 @@ def make_questions(sizes: Sizes, writers: Sequence[str]) -> list[Question]:
                 f"chats of {turns}",
                 "chats",
                 max(1, sizes.chat_turns // turns - 1),
-                taking_part("chats", _COMPARED_BY_SIZE),
+                taking_part("chats", _COMPARED_BY_SIZE if sizes.peers_too else ("ours",)),
                 {"turns": turns},
                 sizes.size_repeats,
             )
@@ -83,7 +93,9 @@ def make_questions(sizes: Sizes, writers: Sequence[str]) -> list[Question]:
     ]
 
 
-def measure(stack: Stack, sizes: Sizes, writers: Sequence[str], console: Console) -> Results:
+def measure(
+    stack: Stack, sizes: Sizes, writers: Sequence[str], console: Console, *, log: Path | None = None
+) -> Results:
     """Measure everything, with a bar that shows how far it is."""
     questions = make_questions(sizes, writers)
     victims = [(name, kill) for name in writers if name != "copy" for kill in _kills_of(name, sizes)]
@@ -95,7 +107,7 @@ def measure(stack: Stack, sizes: Sizes, writers: Sequence[str], console: Console
         def done(what: str) -> None:
             progress.update(task, advance=1, description=what)
 
-        answers = ask(questions, stack=stack, on_done=done)
+        answers = ask(questions, stack=stack, on_done=done, log=log)
         kills = _measure_kills(victims, stack, done)
         progress.update(task, description="outage")
         with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
@@ -106,7 +118,7 @@ def measure(stack: Stack, sizes: Sizes, writers: Sequence[str], console: Console
 
 def _kills_of(name: str, sizes: Sizes) -> list[str]:
     # Of peers once each way is enough to see whether they lose anything.
-    return ["process", "group"] * (sizes.kills if name == "ours" else 1)
+    return ["process", "group"] * (sizes.kills if name == "ours" else int(sizes.peers_too))
 
 
 def _measure_kills(
@@ -151,6 +163,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="repeats of each measurement (default 5)")
     parser.add_argument("--writers", help="comma-separated: which to measure beside ours and JSONL (default: all)")
     parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of what --json printed before")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="append each measurement as it is made, a line each")
     options = parser.parse_args()
     if options.show:
         show(from_json(options.show.read_text()))
@@ -166,7 +179,7 @@ def main() -> None:
     messages = Console(stderr=True)
     messages.print(f"{sizes.repeats} repeats of: {', '.join(REGISTRY[name].label for name in writers)}")
     with running_stack() as stack:
-        results = measure(stack, sizes, writers, messages)
+        results = measure(stack, sizes, writers, messages, log=options.log)
     if options.json:
         print(json.dumps(as_json(results), indent=2))
     else:

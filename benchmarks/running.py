@@ -42,8 +42,10 @@ class Question:
         return Job(writer, self.workload, str(folder), count, seed=seed, **self.options)
 
 
-def ask(questions: Iterable[Question], *, stack: Stack, on_done: Callable[[str], None]) -> Answers:
-    """Let the writers take turns with every question, as often as it is to be repeated."""
+def ask(
+    questions: Iterable[Question], *, stack: Stack, on_done: Callable[[str], None], log: Path | None = None
+) -> Answers:
+    """Let the writers take turns with every question; a log, where there is one, gets each measurement at once."""
     questions = list(questions)
     answers: Answers = {question.name: {writer: [] for writer in question.writers} for question in questions}
     for repeat in range(max(question.repeats for question in questions)):
@@ -53,7 +55,11 @@ def ask(questions: Iterable[Question], *, stack: Stack, on_done: Callable[[str],
                     # Nobody is to pay for what the one before left to be written.
                     os.sync()
                     job = asdict(question.job(writer, Path(folder), seed=repeat))
-                    answers[question.name][writer].append(run_worker(job, env=stack.env()))
+                    measured = run_worker(job, env=stack.env())
+                answers[question.name][writer].append(measured)
+                if log is not None:
+                    with log.open("a") as file:
+                        file.write(json.dumps({"question": question.name, "job": job, "measured": measured}) + "\n")
                 on_done(f"{question.name}: {writer}")
     return answers
 

@@ -25,7 +25,7 @@ CALLS_PER_SECOND = 200
 _PACER = Path(__file__).with_name("pacer.py")
 # After a kill, what others still hold of it (W&B has a second process) is given this long to get it down.
 _AFTERMATH_SECONDS = 2.0
-_OPEN_TIMEOUT_SECONDS = 120.0
+_OPEN_TIMEOUT_SECONDS = 600.0
 
 
 @dataclass
@@ -54,6 +54,7 @@ class PacedProcess:
         deadline = time.monotonic() + _OPEN_TIMEOUT_SECONDS
         while not self.returned["rollouts"]:
             if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
                 raise RuntimeError(f"{writer} did not begin:\n{(folder / 'output.log').read_text()}")
             time.sleep(0.05)
         return self

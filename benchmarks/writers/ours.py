@@ -21,6 +21,10 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind = 'r' and n.nspname in ('public', 'internal')
 """
 
+_TABLES = """
+select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('public', 'internal')
+"""
+
 _STORED = """
 select (select count(distinct step) from public.metrics where training_run_id = %(run)s),
        (select count(*) from public.rollouts where training_run_id = %(run)s and status = 'success')
@@ -37,7 +41,8 @@ def database() -> psycopg.Connection:
 def database_bytes() -> int:
     """Return the size of all tables once what is dead in them has been cleared away."""
     with database() as connection:
-        connection.execute("vacuum analyze")
+        tables = [row[0] for row in connection.execute(_TABLES)]
+        connection.execute(f"vacuum {', '.join(tables)}")
         connection.execute("checkpoint")
         row = connection.execute(_SIZE).fetchone()
     assert row is not None

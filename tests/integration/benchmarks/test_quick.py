@@ -23,7 +23,7 @@ _TARGETS = (
     "bytes per rollout of 36 KB",
     "bytes per rollout of 200 KB",
     "growth of bytes with turns",
-    "memory in an outage of 3 s",
+    "memory in an outage of 2 s",
     "lost in that outage",
     "lost after kill -9 of the process",
     "lost after kill -9 of the group",
