@@ -18,7 +18,7 @@ from openmanus_rl.recorder.blobs import BlobStore, media_record
 from openmanus_rl.recorder.destination import address_of, spool_root
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
-from openmanus_rl.recorder.spools import Spool
+from openmanus_rl.recorder.spools import Progress, Spool
 from openmanus_rl.settings import Settings
 
 __all__ = ["Recording", "Stats"]
@@ -96,7 +96,7 @@ class Recording:
     @property
     def stats(self) -> Stats:
         """Return the counts as they are now."""
-        progress = Spool(self._writer.folder).progress
+        progress = self._progress()
         return Stats(
             queued=max(0, self._writer.appended - self._writer.lost - progress.taken),
             delivered=progress.delivered,
@@ -110,12 +110,20 @@ class Recording:
         """Wait until all that was written so far is in the database; False if the time was not enough."""
         target = self._writer.position
         deadline = time.monotonic() + timeout_seconds
-        spool = Spool(self._writer.folder)
-        while self._writer.waiting or spool.progress.position < target:
+        while self._writer.waiting or self._progress().position < target:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(_POLL_SECONDS)
-        return spool.progress.refused == 0 and self._writer.lost == 0
+        return self._progress().refused == 0 and self._writer.lost == 0
+
+    def _progress(self) -> Progress:
+        """Return how far the spool is delivered; one that is gone had nothing left to deliver, and nothing refused."""
+        writer = self._writer
+        progress = Spool(writer.folder).progress
+        if writer.folder.exists():
+            return progress
+        place, count = writer.position, writer.appended - writer.lost
+        return Progress(place.segment, place.offset, taken=count, delivered=count, damaged=writer.torn)
 
     def close(self) -> None:
         """Let go of the spool; the courier delivers what is left, also after this process has ended."""

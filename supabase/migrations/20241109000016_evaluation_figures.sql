@@ -6,7 +6,8 @@ comment on column public.evaluations.measured is 'Which of success_rate, mean_re
 create function internal.figures_of_evaluation(of_evaluation_id uuid, out success_rate double precision, out mean_reward double precision, out mean_turns double precision)
 language sql stable security definer set search_path = ''
 as $$
-  select avg((r.status = 'success')::integer), avg(r.total_reward) filter (where internal.is_finite(r.total_reward)), avg(r.step_count)
+  -- Where nobody judged a rollout, none succeeded or failed: that is not a rate of 0.
+  select case when bool_or(r.status in ('success', 'failed')) then avg((r.status = 'success')::integer) end, avg(r.total_reward) filter (where internal.is_finite(r.total_reward)), avg(r.step_count)
   from public.rollouts r join public.rollout_groups g on g.id = r.group_id
   where g.evaluation_id = of_evaluation_id and internal.is_completed(r.status)
 $$;

@@ -118,6 +118,19 @@ def test_an_exception_marks_what_it_was_in_and_is_raised_on(query: Query) -> Non
     assert (found["status"], found["status_message"]) == ("failed", "ZeroDivisionError: division by zero")
 
 
+def test_a_flush_after_the_end_tells_the_truth_too(query: Query) -> None:
+    with start() as run:
+        run.log({"loss": 1.0}, step=0)
+    assert run.flush(timeout_seconds=30)
+    assert (run.stats.queued, run.stats.rejected, run.stats.lost) == (0, 0, 0)
+    assert run.stats.delivered == 3
+    # Also once the spool has been cleared away.
+    wait_until(lambda: not list(find_spools(spool_root(load_settings()))))
+    assert run.flush(timeout_seconds=0)
+    assert (run.stats.queued, run.stats.delivered) == (0, 3)
+    assert has_status(query, run, "completed")
+
+
 def test_an_interrupted_run_is_marked_interrupted(query: Query) -> None:
     with pytest.raises(KeyboardInterrupt), start() as run:
         raise KeyboardInterrupt
