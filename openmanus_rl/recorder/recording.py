@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from openmanus_rl.recorder.blobs import BlobStore, media_record
@@ -169,12 +170,15 @@ def ensure_courier(settings: Settings) -> None:
     """Start a courier for this destination unless one is running."""
     root = spool_root(settings)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # One that this process started may not have come to its lock yet, on a busy machine.
+    if root in _couriers and _couriers[root].poll() is None:
+        return
     try:
         os.close(lock_file(root / "courier.lock"))
     except BlockingIOError:
         return
     with (root / "courier.log").open("ab") as log:
-        subprocess.Popen(
+        _couriers[root] = subprocess.Popen(
             [sys.executable, "-m", "openmanus_rl.recorder", str(root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -185,6 +189,7 @@ def ensure_courier(settings: Settings) -> None:
         )
 
 
+_couriers: dict[Path, subprocess.Popen[bytes]] = {}
 _recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 

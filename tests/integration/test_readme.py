@@ -26,6 +26,7 @@ def project(tmp_path: Path) -> Path:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text('{"a": 1}\n')
+    (tmp_path / "screenshot.png").write_bytes(b"\x89PNG\r\n\x1a\n and so on")
     return tmp_path
 
 
