@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from openmanus_rl.cli import main
-from openmanus_rl.gateway import Gateway, Row, forget_gateways
+from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import new_id
+
+from ..conftest import Command
 
 # More than two pages of rollouts and of turns, all with one creation time: a batch is one transaction.
 ROLLOUTS = 250
@@ -116,50 +115,7 @@ def run_of(export_gateway: Gateway) -> Callable[..., Row]:
     return record
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a command printed and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def message(self) -> str:
-        """What it said went wrong, on one line."""
-        return " ".join(self.err.replace("│", " ").split())
-
-
-@pytest.fixture(scope="session")
-def _connections() -> Iterator[None]:
-    yield
-    forget_gateways()
-
-
 @pytest.fixture
-def export(
-    stack: Any,
-    _connections: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> Callable[..., Done]:
-    """Run `openmanus-rl export` in this process, from a folder without settings."""
-    for name, value in stack.env.items():
-        if os.environ.get(name) != value:
-            monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["openmanus-rl", "export", *arguments])
-        capfdbinary.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        sys.stdout.flush()
-        printed = capfdbinary.readouterr()
-        return Done(code, printed.out.decode(), printed.err.decode())
-
-    return run
+def export(command: Command) -> Command:
+    """Run `openmanus-rl export` in this process."""
+    return partial(command, "export")

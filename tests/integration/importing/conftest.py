@@ -3,80 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
-from openmanus_rl.cli import main
-from openmanus_rl.gateway import forget_gateways
+from ..conftest import Command, Query, Row
 
-Row = dict[str, Any]
-Query = Callable[..., list[Row]]
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command printed and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def report(self) -> Any:
-        """What it printed for programs."""
-        return json.loads(self.out)
-
-    @property
-    def message(self) -> str:
-        """What it said beside that, on one line."""
-        return " ".join(self.err.replace("│", " ").split())
-
-
-Command = Callable[..., Done]
-
-
-@pytest.fixture(scope="session")
-def _connections() -> Iterator[None]:
-    yield
-    forget_gateways()
-
-
-@pytest.fixture
-def command(
-    stack: Any,
-    _connections: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> Command:
-    """Run `openmanus-rl` in this process, from a folder without settings."""
-    for name, value in stack.env.items():
-        if os.environ.get(name) != value:
-            monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["openmanus-rl", *arguments])
-        capfdbinary.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        sys.stdout.flush()
-        printed = capfdbinary.readouterr()
-        return Done(code, printed.out.decode(), printed.err.decode())
-
-    return run
+__all__ = ["Command", "Query", "Row"]
 
 
 @pytest.fixture
@@ -94,17 +30,6 @@ def write(tmp_path: Path) -> Callable[..., str]:
         return name
 
     return write_lines
-
-
-@pytest.fixture
-def query(stack: Any) -> Iterator[Query]:
-    """Return the rows of a query on the session's database."""
-    with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as connection:
-
-        def run(statement: str, *values: Any) -> list[Row]:
-            return connection.execute(statement, values).fetchall()
-
-        yield run
 
 
 @pytest.fixture

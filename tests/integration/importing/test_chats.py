@@ -48,7 +48,7 @@ def test_a_conversation_becomes_a_rollout_with_a_turn_for_each_answer(
     done = command("import", write([WITH_TOOLS]), "--run", run_name, "--json")
 
     assert done.code == 0, done.err
-    assert (done.report["rollouts"], done.report["turns"]) == (1, 3)
+    assert (done.json["rollouts"], done.json["turns"]) == (1, 3)
     (rollout,) = rollouts(run_name)
     assert {name: rollout[name] for name in ("status", "total_reward", "step_count", "task_description", "model")} == {
         "status": "success",
@@ -192,7 +192,7 @@ def test_the_same_lines_bring_nothing_twice_under_any_name_or_packing(
         check=False,
     )
 
-    assert (first.report["new_rollouts"], packed.report["new_rollouts"]) == (3, 0)
+    assert (first.json["new_rollouts"], packed.json["new_rollouts"]) == (3, 0)
     assert piped.returncode == 0, piped.stderr
     assert json.loads(piped.stdout)["new_rollouts"] == 0
     assert json.loads(piped.stdout)["rollouts"] == 3
@@ -223,13 +223,13 @@ def test_bad_lines_are_named_and_mended_ones_join_the_others(
     )
 
     assert done.code == 1
-    refusals = done.report["files"][0]["refusals"]
+    refusals = done.json["files"][0]["refusals"]
     assert [refusal["line"] for refusal in refusals] == list(range(2, 2 + len(bad)))
     for refusal, reason in zip(refusals, bad, strict=True):
         assert reason in refusal["reason"]
-    assert done.report["new_rollouts"] == 2
+    assert done.json["new_rollouts"] == 2
     assert mended.code == 0
-    assert mended.report["new_rollouts"] == 1
+    assert mended.json["new_rollouts"] == 1
     assert len(rollouts(run_name)) == 3
 
 

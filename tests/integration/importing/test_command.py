@@ -36,7 +36,7 @@ def test_a_run_that_goes_on_elsewhere_is_left_as_it_is(command: Any, write: Any,
 
     done = command("import", write([CHAT]), "--run", str(run["id"]), "--json")
 
-    assert done.report["run_id"] == str(run["id"])
+    assert done.json["run_id"] == str(run["id"])
     assert query("select status from training_runs where id = %s", run["id"]) == [{"status": "running"}]
 
 
@@ -70,7 +70,7 @@ def test_an_empty_file_is_an_import_of_nothing(command: Any, write: Any, run_nam
     done = command("import", write([]), "--run", run_name, "--json")
 
     assert done.code == 0
-    assert (done.report["rollouts"], done.report["lines"]) == (0, 0)
+    assert (done.json["rollouts"], done.json["lines"]) == (0, 0)
 
 
 def test_a_named_pipe_is_read_once_and_whole(command: Any, run_name: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_named_pipe_is_read_once_and_whole(command: Any, run_name: str, tmp_pa
     done = command("import", "pipe", "--run", run_name, "--json")
     writing.join()
 
-    assert done.report["new_rollouts"] == 3
+    assert done.json["new_rollouts"] == 3
 
 
 def test_over_http_alone_the_same_is_written(
@@ -92,7 +92,7 @@ def test_over_http_alone_the_same_is_written(
     done = command("import", write([CHAT, {**CHAT, "reward": float("nan")}]), "--run", run_name, "--json")
 
     assert done.code == 0, done.err
-    assert done.report["new_rollouts"] == 2
+    assert done.json["new_rollouts"] == 2
     found = "select o.total_reward from rollouts o join training_runs r on r.id = o.training_run_id where run_name = %s"
     assert sorted(str(row["total_reward"]) for row in query(found, run_name)) == ["None", "nan"]
 

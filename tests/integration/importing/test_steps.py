@@ -60,7 +60,7 @@ def test_interleaved_episodes_become_rollouts_with_their_own_turns(
     done = command("import", write(interleaved()), "--run", run_name, "--json")
 
     assert done.code == 0, done.err
-    assert {name: done.report[name] for name in ("rollouts", "new_rollouts", "turns", "refused")} == {
+    assert {name: done.json[name] for name in ("rollouts", "new_rollouts", "turns", "refused")} == {
         "rollouts": 3,
         "new_rollouts": 3,
         "turns": 10,
@@ -102,7 +102,7 @@ def test_importing_again_brings_nothing_and_a_dump_that_has_grown_brings_the_res
     back = command("import", write(lines[:6]), "--run", run_name, "--json")
 
     assert [one.code for one in (first, again, whole, back)] == [0, 0, 0, 0]
-    assert [one.report["new_rollouts"] for one in (first, again, whole, back)] == [3, 0, 0, 0]
+    assert [one.json["new_rollouts"] for one in (first, again, whole, back)] == [3, 0, 0, 0]
     # The dump ends before the episodes do.
     assert [(one["status"], one["step_count"]) for one in begun] == [("success", 2), ("truncated", 2), ("truncated", 2)]
     found = rollouts(run_name)
@@ -169,7 +169,7 @@ def test_a_dump_that_was_appended_to_holds_each_episode_as_often_as_it_was_playe
     done = command("import", path, "--run", run_name, "--json")
     again = command("import", path, "--run", run_name, "--json")
 
-    assert (done.report["new_rollouts"], again.report["new_rollouts"]) == (3, 0)
+    assert (done.json["new_rollouts"], again.json["new_rollouts"]) == (3, 0)
     assert [(one["status"], one["step_count"]) for one in rollouts(run_name)] == [
         ("success", 2),
         ("truncated", 1),
@@ -186,7 +186,7 @@ def test_dumps_that_number_their_episodes_alike_are_told_apart(
     done = command("import", first, second, "--run", run_name, "--json")
 
     assert done.code == 0
-    assert done.report["new_rollouts"] == 4
+    assert done.json["new_rollouts"] == 4
     assert len(rollouts(run_name)) == 4
 
 
@@ -278,7 +278,7 @@ def test_what_the_database_refuses_is_named_by_its_line(
     done = command("import", write(changed), "--run", run_name, "--json")
 
     assert done.code == 1
-    (refusal,) = done.report["files"][0]["refusals"]
+    (refusal,) = done.json["files"][0]["refusals"]
     assert refusal["line"] == 2
     assert "another turn is recorded for this step already" in refusal["reason"]
     assert rollouts(run_name)[0]["turns"][1]["action"] == "open door 1"

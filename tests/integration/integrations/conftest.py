@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
-Query = Callable[..., list[dict[str, Any]]]
+from ..conftest import Query
+
+__all__ = ["Query"]
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +33,6 @@ def recorder_env(stack: Any, recorder_home: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("OPENMANUS_RL_RUN_ID", raising=False)
     return env
-
-
-@pytest.fixture
-def query(stack: Any) -> Iterator[Query]:
-    """Return the rows of a query on the session's database."""
-    with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as connection:
-
-        def run(statement: str, *values: Any) -> list[dict[str, Any]]:
-            return connection.execute(statement, values).fetchall()
-
-        yield run
 
 
 @pytest.fixture

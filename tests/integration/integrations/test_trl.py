@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def test_training_goes_on_where_completions_cannot_be_recorded(
     def of_another_version(*_: Any) -> Any:
         raise KeyError("role")
 
-    monkeypatch.setattr("openmanus_rl.integrations.trl.turns_of", of_another_version)
+    monkeypatch.setattr(sys.modules[record_rollouts.__module__], "turns_of", of_another_version)
     trainer = make_trainer(tmp_path, Seen(), PROMPTS)
     run_id = settled(query, _train(trainer))
     assert trainer.state.global_step == 2

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
+from ..conftest import Query
 from .faulty_server import FaultySupabase, faulty_supabase
 
-Query = Callable[..., list[dict[str, Any]]]
+__all__ = ["Query", "wait_until"]
 
 
 @pytest.fixture
@@ -40,17 +39,6 @@ def server(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
         monkeypatch.delenv("DATABASE_URL")
         monkeypatch.setenv("OPENMANUS_RL_REQUEST_TIMEOUT_SECONDS", "1")
         yield state
-
-
-@pytest.fixture
-def query(stack: Any) -> Iterator[Query]:
-    """Return the rows of a query on the session's database."""
-    with psycopg.connect(stack.database_url, autocommit=True, row_factory=dict_row) as connection:
-
-        def run(statement: str, *values: Any) -> list[dict[str, Any]]:
-            return connection.execute(statement, values).fetchall()
-
-        yield run
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 40) -> None:
