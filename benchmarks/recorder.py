@@ -71,13 +71,16 @@ def make_questions(sizes: Sizes, writers: Sequence[str]) -> list[Question]:
     return [
         Question("metrics", "metrics", sizes.metric_rows, taking_part("metrics"), repeats=sizes.repeats),
         Question("rollouts", "rollouts", sizes.rollouts, taking_part("rollouts"), repeats=sizes.repeats),
-        Question(
-            "long rollouts",
-            "rollouts",
-            sizes.long_rollouts,
-            taking_part("rollouts", _COMPARED_BY_SIZE),
-            {"observation_characters": LONG_OBSERVATION_CHARACTERS},
-            sizes.size_repeats,
+        *(
+            Question(
+                name,
+                "rollouts",
+                sizes.long_rollouts,
+                taking_part("rollouts", _COMPARED_BY_SIZE),
+                {"observation_characters": LONG_OBSERVATION_CHARACTERS, "prose": prose},
+                sizes.size_repeats,
+            )
+            for name, prose in (("long rollouts", False), ("long rollouts of prose", True))
         ),
         *(
             Question(

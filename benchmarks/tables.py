@@ -58,13 +58,14 @@ def _rate_table(title: str, series: Series) -> Table:
 
 
 def _size_table(results: Results) -> Table:
-    table = _table("Bytes on disk per rollout", "36 KB a rollout", "ours ÷ it", "200 KB a rollout", "ours ÷ it")
+    ratio = "ours ÷ it"
+    table = _table("Bytes on disk per rollout", "36 KB", ratio, "200 KB, hardly compressible", ratio, "of prose", ratio)
     for writer in results.series["rollouts"].writers:
         if writer == "copy":
             continue
         cells = []
-        for series in (results.series["rollouts"], results.series["long rollouts"]):
-            cells += _size_cells(series, writer)
+        for question in ("rollouts", "long rollouts", "long rollouts of prose"):
+            cells += _size_cells(results.series[question], writer)
         table.add_row(REGISTRY[writer].label, *cells)
     return table
 

@@ -94,7 +94,11 @@ def _rates(results: Results) -> Iterator[Verdict]:
 
 
 def _sizes(results: Results) -> Iterator[Verdict]:
-    for question, size, limit in (("rollouts", "36 KB", 1.2), ("long rollouts", "200 KB", 1.0)):
+    for question, size, limit in (
+        ("rollouts", "36 KB", 1.2),
+        ("long rollouts", "200 KB that hardly compress", 1.0),
+        ("long rollouts of prose", "200 KB of prose", 1.0),
+    ):
         series = results.series[question]
         ratio = series.disk_bytes("ours").median / series.disk_bytes("jsonl").median
         yield Verdict(f"bytes per rollout of {size}", f"at most {limit:g} × JSONL's", ratio, limit, note="of JSONL's")

@@ -25,6 +25,7 @@ class Job:
     count: int
     turns: int = 20
     observation_characters: int = 900
+    prose: bool = False
     seed: int = 0
 
 
@@ -73,7 +74,9 @@ def _workload(job: Job, writer: Writer) -> tuple[Any, list[Any]]:
         return lambda number, row: writer.log_metrics(row, number), make_metric_rows(count, seed=job.seed)
     if job.workload == "chats":
         return writer.log_chat, make_chats(count, turns=job.turns, seed=job.seed)
-    rollouts = make_rollouts(count, turns=job.turns, observation_characters=job.observation_characters, seed=job.seed)
+    rollouts = make_rollouts(
+        count, turns=job.turns, observation_characters=job.observation_characters, prose=job.prose, seed=job.seed
+    )
     return writer.log_rollout, rollouts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -20,9 +21,15 @@ Messages = list[dict[str, str]]
 _words = ["".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=7)) for seed in range(2000)]
 
 
-def text(size: int, chance: random.Random) -> str:
-    """Return about `size` characters of words that compress as prose does."""
-    return " ".join(chance.choices(_words, k=max(1, size // 8)))
+# Some words are more frequent than others, so far that it compresses like dense technical prose, the worst of what
+# agents read: code, HTML and JSON compress better.
+_prose_weights = list(itertools.accumulate(1 / (rank + 5) for rank in range(len(_words))))
+
+
+def text(size: int, chance: random.Random, *, prose: bool = False) -> str:
+    """Return about `size` characters of words, all as frequent, which hardly compress, or as frequent as in prose."""
+    weights = _prose_weights if prose else None
+    return " ".join(chance.choices(_words, cum_weights=weights, k=max(1, size // 8)))
 
 
 def make_metric_rows(count: int, *, seed: int = 0) -> list[dict[str, float]]:
@@ -33,22 +40,27 @@ def make_metric_rows(count: int, *, seed: int = 0) -> list[dict[str, float]]:
 
 
 def make_rollouts(
-    count: int, *, turns: int = TURNS, observation_characters: int = OBSERVATION_CHARACTERS, seed: int = 0
+    count: int,
+    *,
+    turns: int = TURNS,
+    observation_characters: int = OBSERVATION_CHARACTERS,
+    prose: bool = False,
+    seed: int = 0,
 ) -> list[Rollout]:
     """Return rollouts whose turns are the arguments of `log_turn`: each with a tool call and a reward."""
     chance = random.Random(seed)
     return [
         {
             "task_description": text(80, chance),
-            "turns": [_make_turn(chance, observation_characters) for _ in range(turns)],
+            "turns": [_make_turn(chance, observation_characters, prose) for _ in range(turns)],
         }
         for _ in range(count)
     ]
 
 
-def _make_turn(chance: random.Random, observation_characters: int) -> dict[str, Any]:
+def _make_turn(chance: random.Random, observation_characters: int, prose: bool) -> dict[str, Any]:
     return {
-        "observation": text(observation_characters, chance),
+        "observation": text(observation_characters, chance, prose=prose),
         "action": text(160, chance),
         "thought": text(240, chance),
         "reward": chance.random(),

@@ -28,7 +28,8 @@ class WandbWriter(Writer):
         self._run = wandb.init(project="bench", settings=settings)
 
     def log_metrics(self, values: Mapping[str, float], step: int) -> None:
-        self.watch.call(self._run.log, dict(values), step=step)
+        # As a value: it drops rows whose own step is behind, and turns count as steps too.
+        self.watch.call(self._run.log, {**values, "trainer_step": step})
 
     def log_rollout(self, number: int, rollout: Rollout) -> None:
         self.watch.call(self._run.log, {"rollout": number, "task_description": rollout["task_description"]})

@@ -44,6 +44,7 @@ def gather(run: Row) -> dict[str, Any]:
     series = MetricManager.get_series(run_id, max_points=_POINTS_PER_METRIC)
     return {
         "run": run,
+        "rewinds": TrainingRunManager.list_rewinds(run_id) if run["timeline"] else [],
         "counts": counts,
         "metrics": {
             name: {"last_step": points[-1].step, "last_value": points[-1].value, "values": [p.value for p in points]}
@@ -57,14 +58,14 @@ def gather(run: Row) -> dict[str, Any]:
 
 def print_report(report: dict[str, Any]) -> None:
     """Print what `gather` returned."""
-    _print_head(report["run"], report["counts"])
+    _print_head(report["run"], report["counts"], report["rewinds"])
     _print_metrics(report["metrics"])
     _print_evaluations(report["evaluations"])
     _print_checkpoints(report["checkpoints"])
     _print_history(report["status_history"])
 
 
-def _print_head(run: Row, counts: dict[str, Any]) -> None:
+def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
     output.print(f"[bold]{escape(run['name'])}[/]  ", status_text(run["shown_status"]))
     facts = {"Id": run["id"]}
     if run["run_name"]:
@@ -81,6 +82,8 @@ def _print_head(run: Row, counts: dict[str, Any]) -> None:
         facts["Heartbeat"] = f"last seen {ago(run['heartbeat_at'])}: its process has probably ended"
     if run["status_message"]:
         facts["Message"] = run["status_message"]
+    if rewinds:
+        facts["Rewound"] = f"to step {', then to step '.join(map(str, rewinds))}; what was hidden is kept"
     facts["Rollouts"] = (
         f"{counts['total_rollouts']}, of which {counts['completed_rollouts']} completed, "
         f"{counts['successful_rollouts']} successful ({percent(counts['success_rate'])})"
