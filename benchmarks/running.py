@@ -69,7 +69,8 @@ def run_worker(job: dict[str, Any], *, env: dict[str, str]) -> Measured:
     done = subprocess.run(
         [sys.executable, str(_WORKER), json.dumps(job)],
         env=env,
-        cwd=job["folder"],
+        # A folder that stays: what it leaves running (the recorder's courier) lives on there.
+        cwd=env["OPENMANUS_RL_HOME"],
         capture_output=True,
         text=True,
         check=False,

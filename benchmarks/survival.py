@@ -45,7 +45,7 @@ class PacedProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=env,
-                cwd=folder,
+                cwd=env["OPENMANUS_RL_HOME"],
                 start_new_session=True,
             )
         self = cls(process)
