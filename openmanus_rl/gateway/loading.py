@@ -1,16 +1,23 @@
-"""Batches straight into Postgres: COPY into the staging tables, then the database's own merge."""
+"""Batches straight into Postgres: by COPY into the staging tables, and from there by the database's own merge.
+
+What hangs on a rollout and never changes (turns and their parts) is most of what there is, and nearly always new. It is
+copied to its table at once, with what the merge would derive: constraints and triggers hold there as well. Should
+anything stand in the way, such as a turn that was delivered before, the whole batch goes by the merge and its rules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb, set_json_dumps
 
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.gateway.json_codec import encode
+from openmanus_rl.gateway.metric_chunks import copy_chunks, is_plain_chunk
 from openmanus_rl.gateway.postgres import PostgresConnection, connect
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.gateway.translate import translated
@@ -30,12 +37,38 @@ _BAD_VALUES = (
 )
 
 
-def _floats(values: Sequence[Any]) -> list[float]:
-    # JSON has no NaN, so that one comes as text; a list must be of one kind.
-    return [float(value) for value in values]
+def _array(values: Any) -> Any:
+    """Return a list as Postgres writes arrays; of numbers, times and truth values that is JSON in other brackets."""
+    if not isinstance(values, list):
+        return values
+    text = orjson.dumps(values)
+    if b"null" in text:
+        # Unknown, or a NaN that nobody wrote by its name: that one is told from the other, and refused.
+        text = encode(values)
+    return "{" + text[1:-1].decode() + "}"
 
 
-_ADAPTERS: dict[str, Callable[[Any], Any]] = {"jsonb": Jsonb, "double precision[]": _floats, "real[]": _floats}
+_PLAIN_ARRAYS = ("bigint", "integer", "double precision", "real", "boolean", "timestamp with time zone")
+_ADAPTERS: dict[str, Callable[[Any], Any]] = {"jsonb": Jsonb} | {f"{kind}[]": _array for kind in _PLAIN_ARRAYS}
+
+# What never changes, and the field by which it hangs on a rollout or on a turn.
+_PARENTS = {
+    "agent_states": "rollout_id",
+    "rewards": "rollout_id",
+    "tool_calls": "agent_state_id",
+    "observations": "agent_state_id",
+    "generations": "agent_state_id",
+}
+_PARENT_TABLES = {"rollout_id": "rollouts", "agent_state_id": "agent_states"}
+# Something is there already, hangs on nothing, or is no such thing: the merge tells which record it is.
+_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, *_BAD_VALUES)
+
+
+# As the merge does: whoever writes of a run says that it is alive.
+_BEAT = """
+update public.training_runs set heartbeat_at = now() where id = any (%s::uuid[]) and status = 'running'
+  and (heartbeat_at is null or heartbeat_at < now() - interval '5 seconds')
+"""
 
 
 class Loader:
@@ -54,7 +87,13 @@ class Loader:
             with translated("load a batch"):
                 try:
                     with connection.transaction():
-                        return self._copy_and_merge(connection, batch)
+                        return self._copy_what_is_new(connection, batch)
+                except _NOT_SIMPLY_NEW:
+                    pass
+                try:
+                    with connection.transaction():
+                        numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
+                        return self._copy_and_merge(connection, numbered)
                 except _BAD_VALUES:
                     # One bad value spoils a whole COPY. As JSON, the database says which record it is in.
                     with connection.transaction():
@@ -90,35 +129,98 @@ class Loader:
             set_json_dumps(encode, self._connection)
         return self._connection
 
-    def _copy_and_merge(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
+    def _copy_what_is_new(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
+        numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
+        chunks = _new_chunks(connection, numbered.get("metric_chunks", []))
+        if chunks:
+            numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
+        merged = {kind: entries for kind, entries in numbered.items() if kind not in _PARENTS and entries}
+        refused = self._copy_and_merge(connection, merged) if merged else []
+        if chunks:
+            copy_chunks(connection, sql.Identifier("public", "metric_chunks"), chunks.items(), staged=False)
+        runs: dict[str, dict[str, Any]] = {"rollout_id": {}, "agent_state_id": {}}
+        for kind, parent in _PARENTS.items():
+            entries = numbered.get(kind, [])
+            known = runs[parent]
+            _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for _, record in entries})
+            refused += [_orphan(kind, n, record, parent) for n, record in entries if record[parent] not in known]
+            placed = [_placed(record, known[record[parent]]) for _, record in entries if record[parent] in known]
+            if kind == "agent_states":
+                runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
+            if placed:
+                self._copy(connection, kind, placed, sql.Identifier("public", kind))
+        alive = {run for known in runs.values() for run in known.values() if run is not None}
+        if alive:
+            connection.execute(_BEAT, [list(alive)])
+        return refused
+
+    def _copy_and_merge(
+        self, connection: PostgresConnection, batch: Mapping[str, list[tuple[int, Record]]]
+    ) -> list[dict[str, Any]]:
         kinds = list(batch)
         connection.execute("select internal.open_stage(%s)", [kinds])
-        for kind, records in batch.items():
-            self._copy(connection, kind, records)
+        for kind, entries in batch.items():
+            stage = sql.Identifier("pg_temp", f"stage_{kind}")
+            if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
+                copy_chunks(connection, stage, entries, staged=True)
+            else:
+                self._copy(connection, kind, [{"ordinal": number, **record} for number, record in entries], stage)
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
     def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
         return _refused(connection.execute("select public.ingest(%s)", [Jsonb(batch)]).fetchone())
 
-    def _copy(self, connection: PostgresConnection, kind: str, records: Sequence[Record]) -> None:
+    def _copy(
+        self, connection: PostgresConnection, kind: str, records: Sequence[Record], table: sql.Identifier
+    ) -> None:
         types = self._types.get(kind) or self._read_types(connection, kind)
-        columns = list(dict.fromkeys(name for record in records for name in record))
-        adapters = [_ADAPTERS.get(types.get(name, "")) for name in columns]
-        statement = sql.SQL("copy {} (ordinal, {}) from stdin").format(
-            sql.Identifier("pg_temp", f"stage_{kind}"), sql.SQL(", ").join(map(sql.Identifier, columns))
-        )
+        columns = list({name: None for record in records for name in record})
+        adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in columns]
+        statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(map(sql.Identifier, columns)))
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for number, record in enumerate(records):
-                row: list[Any] = [number]
-                for name, adapt in zip(columns, adapters, strict=True):
-                    value = record.get(name)
-                    row.append(value if value is None or adapt is None else adapt(value))
-                copy.write_row(row)
+            for record in records:
+                get = record.get
+                copy.write_row([
+                    value if (value := get(name)) is None or adapt is None else adapt(value)
+                    for name, adapt in adapters
+                ])  # fmt: skip
 
     def _read_types(self, connection: PostgresConnection, kind: str) -> dict[str, str]:
         rows = connection.execute("select name, type from internal.record_columns(%s)", [kind])
         self._types[kind] = {str(row[0]): str(row[1]) for row in rows}
         return self._types[kind]
+
+
+def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Record]]) -> dict[int, Record]:
+    """Return, by their numbers, the chunks that are not there yet; those that are may only grow, by the merge."""
+    plain = {number: chunk for number, chunk in chunks if is_plain_chunk(chunk)}
+    ids = [chunk["id"] for chunk in plain.values()]
+    if not ids or len(set(ids)) < len(ids):
+        return {}
+    found = connection.execute("select id::text from public.metric_chunks where id = any (%s::uuid[])", [ids])
+    known = {row[0] for row in found}
+    return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
+
+
+def _placed(record: Record, run_id: str | None) -> Record:
+    if record.get("training_run_id", run_id) != run_id:
+        raise ValueError(f"{record['id']}: of another run than what it hangs on")
+    return {**record, "training_run_id": run_id}
+
+
+def _orphan(kind: str, index: int, record: Record, parent: str) -> dict[str, Any]:
+    """Return a refusal as the merge would word it; found here, thousands of them cost no more than one."""
+    message = f"{kind} {record['id']}: {parent} {record[parent]} is unknown; create it first"
+    return {"kind": kind, "index": index, "id": record["id"], "code": "OM404", "field": parent, "message": message}
+
+
+def _find_runs(connection: PostgresConnection, runs: dict[str, Any], table: str, ids: set[str]) -> None:
+    """Add the runs of these rows to those that are known; of a row that is not there, none."""
+    unknown = ids - runs.keys()
+    if unknown:
+        query = sql.SQL("select id::text, training_run_id::text from {} where id = any (%s::uuid[])")
+        found = connection.execute(query.format(sql.Identifier("public", table)), [list(unknown)])
+        runs.update((str(row[0]), row[1]) for row in found)
 
 
 def _refused(answer: tuple[Any, ...] | None) -> list[dict[str, Any]]:

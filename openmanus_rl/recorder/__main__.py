@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from openmanus_rl.recorder.destination import connect_for
 from openmanus_rl.recorder.spool import lock_file
 
 _IDLE_SECONDS = 5.0
+_NICENESS = 5
 _LOCK_ATTEMPTS = 5
 _LOCK_PAUSE_SECONDS = 0.1
 
@@ -19,6 +21,8 @@ _LOCK_PAUSE_SECONDS = 0.1
 def main() -> None:
     """Deliver until nothing is left and nobody writes; at once if another courier does so already."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    # Training comes first: what waits here is safe.
+    os.nice(_NICENESS)
     root = Path(sys.argv[1])
     if _take_over(root):
         Courier(root, connect=lambda: connect_for(root)).run(until_idle_seconds=_IDLE_SECONDS)

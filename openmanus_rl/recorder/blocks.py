@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,11 +26,10 @@ class Block:
     _kind: str
     _failed_status = "failed"
 
-    def __init__(self, recording: Recording, row_id: str, *, again_by: str | None = None, **fields: Any) -> None:
+    def __init__(self, recording: Recording, row_id: str, *, change_id: str, **fields: Any) -> None:
         self.id = row_id
         self._recording = recording
         self._ended = False
-        change_id = creation_change_id(row_id, again_by=again_by)
         recording.append(
             self._kind, {"id": row_id, "status": "running", "status_change_id": change_id, **known(fields)}
         )
@@ -59,12 +60,9 @@ class Rollout(Block):
     _kind = "rollouts"
 
     def __init__(self, recording: Recording, **fields: Any) -> None:
-        super().__init__(recording, new_id(), **fields)
+        super().__init__(recording, new_id(), change_id=new_id(), **fields)
         self._turns = 0
         self._rewards: list[float] = []
-        self._conversation = Conversation()
-        self._tokens = TokenHistory()
-        self._lifter = Lifter(recording.run_id)
 
     def log_turn(
         self,
@@ -91,14 +89,16 @@ class Rollout(Block):
         if step_number is None:
             step_number = self._turns
         self._turns = max(self._turns, step_number + 1)
-        record: dict[str, Any] = {
-            "id": turn_id,
-            "rollout_id": self.id,
-            "step_number": step_number,
-            **known({"observation": observation, "action": action, "thought": thought}),
-            **known({"memory_summary": memory_summary, **further}),
-        }
-        media = [self._media(turn_id, *_image_and_kind(image)) for image in images or ()]
+        record: dict[str, Any] = {"id": turn_id, "rollout_id": self.id, "step_number": step_number}
+        if observation is not None:
+            record["observation"] = observation
+        if action is not None:
+            record["action"] = action
+        if thought is not None:
+            record["thought"] = thought
+        if memory_summary is not None or further:
+            record |= known({"memory_summary": memory_summary, **further})
+        media = [self._media(turn_id, *_image_and_kind(image)) for image in images] if images else []
         if messages is not None:
             fields, found = self._placed(messages)
             record |= fields
@@ -154,7 +154,24 @@ class Rollout(Block):
         else:
             self.complete("error", message=describe(error), error=describe(error))
 
+    # Made when they are needed: most rollouts have no chats, or no tokens.
+
+    @cached_property
+    def _conversation(self) -> Conversation:
+        return Conversation()
+
+    @cached_property
+    def _tokens(self) -> TokenHistory:
+        return TokenHistory()
+
+    @cached_property
+    def _lifter(self) -> Lifter:
+        return Lifter(self._recording.run_id)
+
     def _rewarded(self, reward: float | Mapping[str, float]) -> list[dict[str, Any]]:
+        if reward.__class__ is float and isfinite(reward):
+            self._rewards.append(reward)
+            return [{"reward_type": "step", "reward": reward}]
         components = reward if isinstance(reward, Mapping) else {"step": reward}
         self._rewards += [number for value in components.values() if (number := as_reward(value)) is not None]
         return [{"reward_type": name, "reward": as_number(value)} for name, value in components.items()]
@@ -199,8 +216,16 @@ class _Grouped(Block):
 
     _parent_column: str
 
-    def __init__(self, recording: Recording, row_id: str, *, make_rollout: MakeRollout, **fields: Any) -> None:
-        super().__init__(recording, row_id, **fields)
+    def __init__(
+        self,
+        recording: Recording,
+        row_id: str,
+        *,
+        make_rollout: MakeRollout,
+        again_by: str | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(recording, row_id, change_id=creation_change_id(row_id, again_by=again_by), **fields)
         self._make_rollout = make_rollout
         self._groups = 0
         self._lock = threading.Lock()

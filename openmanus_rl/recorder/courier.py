@@ -23,10 +23,13 @@ __all__ = ["Courier", "Sink"]
 
 _logger = logging.getLogger(__name__)
 
+# Large enough that a transaction does not matter, small enough that the next is read while this one is written.
 BATCH_BYTES = 4 * 1024 * 1024
 _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
-_IDLE_SECONDS = 0.05
+# Between two looks whether there is something: soon after there was, and then ever more rarely.
+_FIRST_IDLE_SECONDS = 0.005
+_LAST_IDLE_SECONDS = 0.1
 # A parent may come from another process's spool, later: so long its children are tried again.
 ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
@@ -66,6 +69,7 @@ class Courier:
         """Deliver until nothing has been written, and nobody has been there to write, for this long."""
         backoff = _FIRST_BACKOFF_SECONDS
         quiet_since = time.monotonic()
+        idle = _FIRST_IDLE_SECONDS
         while True:
             try:
                 moved = self.deliver()
@@ -81,8 +85,11 @@ class Courier:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since >= until_idle_seconds:
                 return
-            if not moved:
-                time.sleep(_IDLE_SECONDS)
+            if moved:
+                idle = _FIRST_IDLE_SECONDS
+            else:
+                time.sleep(idle)
+                idle = min(idle * 1.5, _LAST_IDLE_SECONDS)
 
     def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
         """Deliver everything that is there now and return how many lines that was."""

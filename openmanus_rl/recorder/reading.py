@@ -25,6 +25,8 @@ _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
 # What a rewind of the run hides, also if it comes to the database only afterwards.
 _ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
 _POINTS_PER_CHUNK = 256
+_LONGEST_NAME = 500
+_MOST_OF_A_KIND = 2**20
 # Uploads take time: what was recorded after them should not wait for hundreds.
 _FILES_PER_BATCH = 64
 _FILE_MARK = f'"{BLOB_FIELD}":'.encode()
@@ -131,68 +133,98 @@ class MetricChunks:
     def __init__(self, spool_id: str, segment: int, timeline: int) -> None:
         self._timeline = timeline
         self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
-        self._open: dict[tuple[str, str], Record] = {}
-        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
-        self._changed: dict[str, Record] = {}
+        # By run, then by name.
+        self._open: dict[str, dict[str, _Chunk]] = defaultdict(dict)
+        self._changed: list[_Chunk] = []
 
     def add(self, run_id: str, step: int, when: str, values: dict[str, Any]) -> list[Record]:
         """Add a point to each metric and return a refusal for each value that is none."""
+        chunks = self._open[run_id]
+        is_step = isinstance(step, int) and 0 <= step < 2**63
         refused = []
         for name, value in values.items():
-            if value is None:
-                continue
-            reason = _reason_against(name, step, value)
-            if reason is not None:
-                refused.append({"kind": "metrics", "record": {"name": name, "step": step, "value": value},
-                                "code": "OM400", "message": f"metric {name!r}: {reason}"})  # fmt: skip
-                continue
-            key = run_id, name
-            chunk = self._open.get(key)
-            if chunk is None or len(chunk["steps"]) >= _POINTS_PER_CHUNK:
-                number = self._numbers[key]
-                self._numbers[key] += 1
-                chunk_id = str(uuid5(self._namespace, f"{run_id}:{number}:{name}"))
-                chunk = {
-                    "id": chunk_id,
-                    "training_run_id": run_id,
-                    "timeline": self._timeline,
-                    "name": name,
-                    "steps": [],
-                    "values": [],
-                    "times": [],
-                }
-                self._open[key] = chunk
-            chunk["steps"].append(step)
-            chunk["values"].append(value)
-            chunk["times"].append(when)
-            self._changed[chunk["id"]] = chunk
+            kind = value.__class__
+            if not is_step or (kind is not float and kind is not int):
+                if value is None:
+                    continue
+                if not is_step or not _is_number(value):
+                    refused.append(_refusal(name, step, value, is_step=is_step))
+                    continue
+            chunk = chunks.get(name)
+            if chunk is None or len(chunk.steps) >= _POINTS_PER_CHUNK:
+                if not 0 < len(name) <= _LONGEST_NAME:
+                    refused.append(_refusal(name, step, value, is_step=True))
+                    continue
+                chunk = chunks[name] = self._next(run_id, name, chunk)
+            chunk.steps.append(step)
+            chunk.values.append(value)
+            chunk.times.append(when)
+            if not chunk.has_changed:
+                chunk.has_changed = True
+                self._changed.append(chunk)
         return refused
 
     def take(self) -> list[Record]:
         """Return the chunks that have grown since they were last taken."""
-        changed = [{**chunk} for chunk in self._changed.values()]
+        taken = [chunk.as_record(self._timeline) for chunk in self._changed]
+        for chunk in self._changed:
+            chunk.has_changed = False
         self._changed.clear()
-        return changed
+        return taken
+
+    def _next(self, run_id: str, name: str, last: _Chunk | None) -> _Chunk:
+        number = 0 if last is None else last.number + 1
+        return _Chunk(str(uuid5(self._namespace, f"{run_id}:{number}:{name}")), run_id, name, number)
 
 
-def _reason_against(name: str, step: Any, value: Any) -> str | None:
-    if not name or len(name) > 500:
-        return "a name has 1 to 500 characters"
-    if not isinstance(step, int) or not 0 <= step < 2**63:
-        return f"step {step!r} is not a whole number from 0 on"
-    if value.__class__ is float or value.__class__ is int or value in ("NaN", "Infinity", "-Infinity", True, False):
-        return None
-    return f"{value!r} is not a number"
+class _Chunk:
+    """Points of one metric; not a dataclass, for the speed of it."""
+
+    __slots__ = ("has_changed", "id", "name", "number", "run_id", "steps", "times", "values")
+
+    def __init__(self, chunk_id: str, run_id: str, name: str, number: int) -> None:
+        self.id, self.run_id, self.name, self.number = chunk_id, run_id, name, number
+        self.steps: list[int] = []
+        self.values: list[Any] = []
+        self.times: list[str] = []
+        self.has_changed = False
+
+    def as_record(self, timeline: int) -> Record:
+        """Return the chunk as it is now; it may go on growing."""
+        return {
+            "id": self.id,
+            "training_run_id": self.run_id,
+            "timeline": timeline,
+            "name": self.name,
+            "steps": self.steps[:],
+            "values": self.values[:],
+            "times": self.times[:],
+        }
+
+
+def _refusal(name: str, step: Any, value: Any, *, is_step: bool) -> Record:
+    if not 0 < len(name) <= _LONGEST_NAME:
+        reason = f"a name has 1 to {_LONGEST_NAME} characters"
+    elif not is_step:
+        reason = f"step {step!r} is not a whole number from 0 on"
+    else:
+        reason = f"{value!r} is not a number"
+    record = {"name": name, "step": step, "value": value}
+    return {"kind": "metrics", "record": record, "code": "OM400", "message": f"metric {name!r}: {reason}"}
+
+
+def _is_number(value: Any) -> bool:
+    return value.__class__ is float or value.__class__ is int or value in ("NaN", "Infinity", "-Infinity", True, False)
 
 
 def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> None:
     if kind == "agent_states":
-        children = _children_of(record)
-        record = {name: value for name, value in record.items() if name not in _OF_TURNS}
+        found = [(part, _children(part, record[part], record)) for part in _OF_TURNS if part in record]
+        for part, children in found:
+            del record[part]
+            records[part] += children
         record.setdefault("created_at", when)
         records[kind].append(record)
-        for child_kind, found in children.items():
-            records[child_kind] += found
         return
     # A record that says nothing but its id is a heartbeat.
     if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints", "media") and len(record) > 1:
@@ -202,19 +234,24 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
     records[kind].append(record)
 
 
-def _children_of(turn: Record) -> dict[str, list[Record]]:
-    children: dict[str, list[Record]] = {}
-    for kind in _OF_TURNS:
-        for position, given in enumerate(turn.get(kind, ())):
-            child = dict(given)
-            child.setdefault("id", str(uuid5(UUID(turn["id"]), f"{kind}:{position}")))
-            if kind == "rewards":
-                child |= {"rollout_id": turn["rollout_id"], "step_number": turn["step_number"]}
-            else:
-                child.setdefault("position", position)
-                child["agent_state_id"] = turn["id"]
-            children.setdefault(kind, []).append(child)
-    return children
+def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
+    """Return what stands in a turn as records of their own."""
+    turn_id = turn["id"]
+    for position, child in enumerate(given):
+        child.setdefault("id", _child_id(turn_id, kind, position))
+        if kind == "rewards":
+            child["rollout_id"] = turn["rollout_id"]
+            child["step_number"] = turn["step_number"]
+        else:
+            child.setdefault("position", position)
+            child["agent_state_id"] = turn_id
+    return given
+
+
+def _child_id(turn_id: str, kind: str, position: int) -> str:
+    """Return the id of what stands in a turn: a little behind the turn's own, as good indexes like it."""
+    place = _OF_TURNS.index(kind) * _MOST_OF_A_KIND + position + 1
+    return f"{turn_id[:24]}{(int(turn_id[24:], 16) + place) % 2**48:012x}"
 
 
 def _time(seconds: float) -> str:

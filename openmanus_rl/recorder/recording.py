@@ -20,7 +20,7 @@ from openmanus_rl.recorder.destination import address_of, spool_root
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
 from openmanus_rl.recorder.spools import Progress, Spool
-from openmanus_rl.settings import Settings
+from openmanus_rl.settings import Settings, find_env_file
 
 __all__ = ["Recording", "Stats"]
 
@@ -177,6 +177,7 @@ def ensure_courier(settings: Settings) -> None:
         os.close(lock_file(root / "courier.lock"))
     except BlockingIOError:
         return
+    env_file = find_env_file(Path.cwd())
     with (root / "courier.log").open("ab") as log:
         _couriers[root] = subprocess.Popen(
             [sys.executable, "-m", "openmanus_rl.recorder", str(root)],
@@ -186,6 +187,8 @@ def ensure_courier(settings: Settings) -> None:
             # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
             start_new_session=True,
             env={**os.environ, "OPENMANUS_RL_HOME": str(settings.home)},
+            # Where its settings are, or else where no folder can be taken from under it.
+            cwd=env_file.parent if env_file is not None else "/",
         )
 
 

@@ -13,7 +13,7 @@ from openmanus_rl.recorder.blobs import checkpoint_records
 from openmanus_rl.recorder.blocks import Block, Evaluation, Rollout, Step
 from openmanus_rl.recorder.recording import Recording, Stats
 from openmanus_rl.recorder.values import as_numbers, describe, known
-from openmanus_rl.records.ids import checkpoint_id, new_id, step_id
+from openmanus_rl.records.ids import checkpoint_id, creation_change_id, new_id, step_id
 
 __all__ = ["Run"]
 
@@ -40,7 +40,7 @@ class Run(Block):
         if create is None:
             self.id, self._recording = recording.run_id, recording
         else:
-            super().__init__(recording, recording.run_id, **create)
+            super().__init__(recording, recording.run_id, change_id=creation_change_id(recording.run_id), **create)
         if resumed_by is not None:
             self._change(status="running", status_change_id=resumed_by)
         # Else another process began the run, and will end it.

@@ -52,11 +52,10 @@ def as_reward(value: Any) -> float | None:
 
 def as_tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool call whose output is text."""
-    record = dict(call)
-    output = record.get("tool_output")
-    if output is not None and not isinstance(output, str):
-        record["tool_output"] = dump_text(output)
-    return record
+    output = call.get("tool_output")
+    if output is None or isinstance(output, str):
+        return call if call.__class__ is dict else dict(call)
+    return {**call, "tool_output": dump_text(output)}
 
 
 def describe(error: BaseException) -> str:

@@ -6,7 +6,7 @@ Everything else gets a UUIDv7, which sorts by the time it was made.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Sequence
 from uuid import UUID, uuid5
@@ -38,8 +38,11 @@ def new_id() -> str:
     """Return a new UUIDv7: milliseconds, then a fraction of a millisecond, then chance."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
-    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | secrets.randbits(62)
-    return str(UUID(int=value))
+    chance = int.from_bytes(os.urandom(8)) >> 2
+    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | chance
+    # By hand: a UUID object takes twice as long to make, and every record has an id.
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def as_id(value: Id, *, field: str) -> str:
