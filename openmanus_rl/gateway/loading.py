@@ -143,8 +143,12 @@ class Loader:
             entries = numbered.get(kind, [])
             known = runs[parent]
             _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for _, record in entries})
-            refused += [_orphan(kind, n, record, parent) for n, record in entries if record[parent] not in known]
-            placed = [_placed(record, known[record[parent]]) for _, record in entries if record[parent] in known]
+            placed = []
+            for number, record in entries:
+                if record[parent] in known:
+                    placed.append(_placed(record, known[record[parent]]))
+                else:
+                    refused.append(_orphan(kind, number, record, parent))
             if kind == "agent_states":
                 runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
             if placed:

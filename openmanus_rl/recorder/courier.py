@@ -16,20 +16,22 @@ from openmanus_rl.gateway import Storage
 from openmanus_rl.recorder.left_open import REASON, as_entries
 from openmanus_rl.recorder.route import Route
 from openmanus_rl.recorder.spool import is_alive
-from openmanus_rl.recorder.spools import Batch, Load, Spool, find_spools
+from openmanus_rl.recorder.spools import Batch, Load, Spool, find_spools, was_hurried
 from openmanus_rl.recorder.uploads import Uploads, needs_storage
 
 __all__ = ["Courier", "Sink"]
 
 _logger = logging.getLogger(__name__)
 
-# Large enough that a transaction does not matter, small enough that the next is read while this one is written.
-BATCH_BYTES = 4 * 1024 * 1024
+# As much as a segment: what a transaction costs besides its rows then hardly matters.
+BATCH_BYTES = 8 * 1024 * 1024
 _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
-# Between two looks whether there is something: soon after there was, and then ever more rarely.
-_FIRST_IDLE_SECONDS = 0.005
-_LAST_IDLE_SECONDS = 0.1
+# So long it gathers what comes: every delivery of metrics rewrites the chunks that are still growing.
+_REST_SECONDS = 0.5
+# Unless somebody waits for it, or so much has come that it pays.
+_ENOUGH_BYTES = 1024 * 1024
+_LOOK_SECONDS = 0.005
 # A parent may come from another process's spool, later: so long its children are tried again.
 ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
@@ -69,7 +71,6 @@ class Courier:
         """Deliver until nothing has been written, and nobody has been there to write, for this long."""
         backoff = _FIRST_BACKOFF_SECONDS
         quiet_since = time.monotonic()
-        idle = _FIRST_IDLE_SECONDS
         while True:
             try:
                 moved = self.deliver()
@@ -85,11 +86,15 @@ class Courier:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since >= until_idle_seconds:
                 return
-            if moved:
-                idle = _FIRST_IDLE_SECONDS
-            else:
-                time.sleep(idle)
-                idle = min(idle * 1.5, _LAST_IDLE_SECONDS)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait a while, less if somebody wants to be told when all is delivered, or much has come."""
+        until = time.monotonic() + _REST_SECONDS
+        while time.monotonic() < until and not was_hurried(self._root):
+            if any(route.has_waiting(_ENOUGH_BYTES) for route in self._routes.values()):
+                return
+            time.sleep(_LOOK_SECONDS)
 
     def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
         """Deliver everything that is there now and return how many lines that was."""

@@ -84,30 +84,35 @@ class SpoolReader:
         batch.end = Position(self._segment, self._offset)
         return batch
 
+    def has_waiting(self, size_bytes: int) -> bool:
+        """Say whether so much more has been written to this segment; a look at one file, for it is asked often."""
+        try:
+            return segment_path(self._folder, self._segment).stat().st_size - self._offset >= size_bytes
+        except FileNotFoundError:
+            return False
+
     def _at_end_of_segment(self) -> bool:
         if not segment_path(self._folder, self._segment + 1).exists():
             return False
         return self._offset >= segment_path(self._folder, self._segment).stat().st_size
 
     def _lines(self, start: int, end: int) -> Iterator[bytes]:
+        """Yield the lines that begin between two places."""
         try:
             file = segment_path(self._folder, self._segment).open("rb")
         except FileNotFoundError:
             return
         with file:
             file.seek(start)
-            while file.tell() < end:
-                place = file.tell()
-                line = file.readline()
-                if not line.endswith(b"\n"):
-                    # It is still being written, unless its writer, for want of room, went on in the next segment.
-                    if not segment_path(self._folder, self._segment + 1).exists():
-                        return
-                    file.seek(place)
-                    line = file.readline()
-                    if not line:
-                        return
-                yield line
+            block = file.read(end - start)
+            if block and not block.endswith(b"\n"):
+                block += file.readline()
+        *lines, rest = block.split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+        # The rest is still being written, unless its writer, for want of room, went on in the next segment.
+        if rest and segment_path(self._folder, self._segment + 1).exists():
+            yield rest
 
     def _add(self, line: bytes, batch: SpoolBatch, *, only_metrics: bool = False) -> None:
         try:

@@ -19,7 +19,7 @@ from openmanus_rl.recorder.blobs import BlobStore, media_record
 from openmanus_rl.recorder.destination import address_of, spool_root
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
-from openmanus_rl.recorder.spools import Progress, Spool
+from openmanus_rl.recorder.spools import Progress, Spool, hurry
 from openmanus_rl.settings import Settings, find_env_file
 
 __all__ = ["Recording", "Stats"]
@@ -112,6 +112,7 @@ class Recording:
         target = self._writer.position
         deadline = time.monotonic() + timeout_seconds
         while self._writer.waiting or self._progress().position < target:
+            hurry(self._root)
             if time.monotonic() >= deadline:
                 return False
             time.sleep(_POLL_SECONDS)
@@ -131,6 +132,7 @@ class Recording:
         if not self._closed.is_set():
             self._closed.set()
             self._writer.close()
+            hurry(self._root)
             _recordings.discard(self)
 
     def renew_after_fork(self) -> None:

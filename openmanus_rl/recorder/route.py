@@ -25,6 +25,7 @@ _logger = logging.getLogger(__name__)
 _ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openmanus-rl reading ahead")
 
 _LEAST_BATCH_BYTES = 64 * 1024
+_WORTH_READING_AHEAD_BYTES = 512 * 1024
 _BATCHES_BEFORE_LARGER = 16
 
 
@@ -59,8 +60,8 @@ class Route:
             if not was_alive and self._spool.unread_bytes():
                 self._skip_torn_end(progress)
             return 0
-        # Reading the next takes as long as writing this one: both at once take half the time.
-        if batch.lines and self._reader is not None:
+        # Where much waits already, it is read while this batch is written; where little does, more may come meanwhile.
+        if self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
             self._ahead = _ahead.submit(self._reader.read, self._batch_bytes)
         try:
             refusals = load(batch.records) if batch.records else []
@@ -98,6 +99,10 @@ class Route:
             if path.stem.isdigit() and int(path.stem) < batch.end.segment:
                 path.unlink()
         return batch.lines
+
+    def has_waiting(self, size_bytes: int) -> bool:
+        """Say whether so much has been written since the last batch."""
+        return self._reader is not None and self._reader.has_waiting(size_bytes)
 
     def _next_batch(self, progress: Progress) -> SpoolBatch | None:
         ahead, self._ahead = self._ahead, None

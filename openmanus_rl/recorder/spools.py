@@ -16,9 +16,22 @@ from openmanus_rl.recorder.blobs import forget_blobs
 from openmanus_rl.recorder.left_open import OpenBlocks
 from openmanus_rl.recorder.spool import Position, lock_file, segment_path
 
-__all__ = ["Batch", "Load", "Progress", "Spool", "find_spools", "identity", "overview", "resend", "resend_refused"]
+__all__ = [
+    "Batch",
+    "Load",
+    "Progress",
+    "Spool",
+    "find_spools",
+    "hurry",
+    "identity",
+    "overview",
+    "resend",
+    "resend_refused",
+    "was_hurried",
+]
 
 _RESEND_MARK = "resend"
+_HURRY_MARK = "hurry"
 _RESENT_AT_ONCE = 1000
 _READ_BYTES = 1024 * 1024
 
@@ -129,6 +142,21 @@ class Spool:
         except FileNotFoundError:
             return False
         return True
+
+
+def hurry(root: Path) -> None:
+    """Ask whoever delivers the spools below a root not to wait for more."""
+    with suppress(OSError):
+        (root / _HURRY_MARK).touch()
+
+
+def was_hurried(root: Path) -> bool:
+    """Say whether that was asked since the last time."""
+    try:
+        (root / _HURRY_MARK).unlink()
+    except OSError:
+        return False
+    return True
 
 
 def find_spools(root: Path) -> Iterator[Spool]:

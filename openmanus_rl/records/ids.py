@@ -7,6 +7,7 @@ Everything else gets a UUIDv7, which sorts by the time it was made.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Sequence
 from uuid import UUID, uuid5
@@ -34,12 +35,16 @@ Id = str | UUID
 NAMESPACE = UUID("e2a7519d-8088-4d57-8dbf-f9f4cf31e13d")
 
 
+# Its own, so that nobody's seed repeats ids, and another one after a fork: the child's ids must not be the parent's.
+_chance = random.Random()
+os.register_at_fork(after_in_child=_chance.seed)
+
+
 def new_id() -> str:
     """Return a new UUIDv7: milliseconds, then a fraction of a millisecond, then chance."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
-    chance = int.from_bytes(os.urandom(8)) >> 2
-    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | chance
+    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | _chance.getrandbits(62)
     # By hand: a UUID object takes twice as long to make, and every record has an id.
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
