@@ -179,7 +179,6 @@ def ensure_courier(settings: Settings) -> None:
         os.close(lock_file(root / "courier.lock"))
     except BlockingIOError:
         return
-    env_file = find_env_file(Path.cwd())
     with (root / "courier.log").open("ab") as log:
         _couriers[root] = subprocess.Popen(
             [sys.executable, "-m", "openmanus_rl.recorder", str(root)],
@@ -189,9 +188,17 @@ def ensure_courier(settings: Settings) -> None:
             # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
             start_new_session=True,
             env={**os.environ, "OPENMANUS_RL_HOME": str(settings.home)},
-            # Where its settings are, or else where no folder can be taken from under it.
-            cwd=env_file.parent if env_file is not None else "/",
+            cwd=_settings_folder(),
         )
+
+
+def _settings_folder() -> Path:
+    """Return where the settings are, or else a folder that nobody takes from under a process that outlives this one."""
+    try:
+        env_file = find_env_file(Path.cwd())
+    except FileNotFoundError:
+        env_file = None
+    return Path("/") if env_file is None else env_file.parent
 
 
 _couriers: dict[Path, subprocess.Popen[bytes]] = {}

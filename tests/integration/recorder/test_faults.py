@@ -255,6 +255,24 @@ def test_a_forked_child_that_ends_does_not_end_the_run(query: Query) -> None:
     assert {row["new_status"] for row in changes} == {"running", "completed"}
 
 
+def test_delivery_goes_on_when_the_folder_that_training_began_in_is_gone(
+    server: FaultySupabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    run = start()
+    assert run.flush(timeout_seconds=30)
+    monkeypatch.chdir(tmp_path)
+    gone.rmdir()
+    server.fault = faulty_server.broken
+    run.log({"loss": 1.0}, step=1)
+    wait_until(lambda: run.stats.error is not None)
+    server.fault = None
+    assert run.flush(timeout_seconds=30), run.stats
+    run.finish()
+
+
 def test_a_silent_run_is_not_taken_for_dead(query: Query) -> None:
     run_id = new_id()
     recording = Recording(load_settings(), run_id=run_id, heartbeat_seconds=0.1)

@@ -1,0 +1,167 @@
+"""Batches by COPY: what is new goes straight to its table, and everything else by the merge, with the same outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.records.ids import new_id
+
+from .conftest import Query
+
+Batch = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture
+def loader(stack: Any) -> Iterator[Loader]:
+    opened = Loader(stack.database_url)
+    yield opened
+    opened.close()
+
+
+def a_run(*, rollouts: int = 2, turns: int = 3) -> tuple[str, Batch]:
+    run_id = new_id()
+    batch: Batch = {
+        "training_runs": [{"id": run_id, "name": "r", "environment": "e", "status": "running"}],
+        "rollouts": [], "agent_states": [], "tool_calls": [], "rewards": [], "generations": [],
+    }  # fmt: skip
+    for _ in range(rollouts):
+        rollout_id = new_id()
+        batch["rollouts"].append({"id": rollout_id, "training_run_id": run_id, "status": "success", "timeline": 0})
+        for number in range(turns):
+            turn_id = new_id()
+            turn = {
+                "id": turn_id,
+                "rollout_id": rollout_id,
+                "step_number": number,
+                "observation": "\\N\ttab\nnew\\line",
+            }
+            batch["agent_states"].append(turn)
+            of_turn = {"agent_state_id": turn_id, "position": 0}
+            batch["tool_calls"].append({"id": new_id(), **of_turn, "tool_name": "t", "tool_input": {"q": [1, None]}})
+            batch["generations"].append(
+                {
+                    "id": new_id(),
+                    **of_turn,
+                    "completion_ids": [1, 2],
+                    "logprobs": [-0.5, "-Infinity"],
+                    "mask": [True, False],
+                }
+            )
+            batch["rewards"].append({"id": new_id(), "rollout_id": rollout_id, "step_number": number, "reward": "NaN"})
+    return run_id, batch
+
+
+def counts(query: Query, run_id: str) -> dict[str, int]:
+    kinds = ("rollouts", "agent_states", "tool_calls", "generations", "rewards")
+    return {
+        kind: query(f"select count(*) from {kind} where training_run_id = %s", run_id)[0]["count"] for kind in kinds
+    }
+
+
+def chunk(run_id: str, steps: list[int], values: list[Any], **fields: Any) -> dict[str, Any]:
+    times = ["2026-01-02T03:04:05.678901+00:00"] * len(steps)
+    record = {"id": new_id(), "training_run_id": run_id, "timeline": 0, "name": "loss"}
+    return {**record, "steps": steps, "values": values, "times": times, **fields}
+
+
+def test_a_batch_that_is_loaded_again_changes_nothing(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    assert loader.load(batch) == []
+    expected = {"rollouts": 2, "agent_states": 6, "tool_calls": 6, "generations": 6, "rewards": 6}
+    assert counts(query, run_id) == expected
+    assert loader.load(batch) == []
+    assert counts(query, run_id) == expected
+    (turn,) = query("select * from agent_states where id = %s", batch["agent_states"][0]["id"])
+    assert turn["observation"] == "\\N\ttab\nnew\\line"
+    (tokens,) = query("select * from generations where id = %s", batch["generations"][0]["id"])
+    assert (tokens["logprobs"], tokens["mask"]) == ([-0.5, -math.inf], [True, False])
+
+
+def test_of_a_batch_that_was_loaded_in_part_the_rest_is_loaded(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    first = {kind: records[: len(records) // 2] or records for kind, records in batch.items()}
+    assert loader.load(first) == []
+    assert loader.load(batch) == []
+    assert counts(query, run_id)["tool_calls"] == 6
+
+
+def test_thousands_of_orphans_are_refused_each_and_their_neighbours_written(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    nowhere = new_id()
+    orphans = [{"id": new_id(), "rollout_id": nowhere, "step_number": number} for number in range(3000)]
+    calls = [{"id": new_id(), "agent_state_id": one["id"], "position": 0, "tool_name": "t"} for one in orphans]
+    batch["agent_states"] = orphans[:1500] + batch["agent_states"] + orphans[1500:]
+    batch["tool_calls"] += calls
+    refused = loader.load(batch)
+    assert len(refused) == 6000
+    assert {(entry["kind"], entry["code"], entry["field"]) for entry in refused} == {
+        ("agent_states", "OM404", "rollout_id"), ("tool_calls", "OM404", "agent_state_id"),
+    }  # fmt: skip
+    assert all(batch[entry["kind"]][entry["index"]]["id"] == entry["id"] for entry in refused)
+    assert refused[0]["message"] == f"agent_states {orphans[0]['id']}: rollout_id {nowhere} is unknown; create it first"
+    assert counts(query, run_id)["agent_states"] == counts(query, run_id)["tool_calls"] == 6
+
+
+def test_what_the_merge_refuses_is_refused_here_too(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    other_run, other = a_run()
+    assert loader.load(other) == []
+    batch["agent_states"][0]["training_run_id"] = other_run
+    batch["rewards"][3]["reward"] = "much"
+    batch["tool_calls"][5]["tool_name"] = ""
+    refused = {(entry["kind"], entry["index"]): entry["field"] for entry in loader.load(batch)}
+    assert refused["agent_states", 0] == "training_run_id"
+    assert refused["rewards", 3] == "reward"
+    assert refused["tool_calls", 5] == "tool_name"
+    assert counts(query, run_id)["rewards"] == 5
+
+
+def test_whoever_writes_turns_says_that_the_run_is_alive(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    assert loader.load(batch) == []
+    query("update training_runs set heartbeat_at = now() - interval '1 hour' where id = %s returning 1", run_id)
+    rollout_id = batch["rollouts"][0]["id"]
+    assert loader.load({"agent_states": [{"id": new_id(), "rollout_id": rollout_id, "step_number": 99}]}) == []
+    assert query("select 1 from training_runs where id = %s and heartbeat_at > now() - interval '1 minute'", run_id)
+
+
+def test_chunks_come_back_as_they_were_and_only_grow(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    assert loader.load(batch) == []
+    values = [0.1, 7, True, "NaN", "-Infinity", -0.0]
+    one = chunk(run_id, [0, 1, 2, 3, 4, 2**62], values)
+    grown = {**one, "steps": [*one["steps"], 9], "values": [*values, 9.5], "times": [*one["times"], one["times"][0]]}
+    assert loader.load({"metric_chunks": [one, chunk(run_id, [1], [1.0], name="kl")]}) == []
+    assert loader.load({"metric_chunks": [grown, chunk(run_id, [2], [2.0], name="kl")]}) == []
+    assert loader.load({"metric_chunks": [one]}) == []
+    (found,) = query("select * from metric_chunks where id = %s", one["id"])
+    assert found["steps"] == grown["steps"]
+    assert found["values"][:3] == [0.1, 7.0, 1.0]
+    assert math.isnan(found["values"][3])
+    assert found["values"][4:] == [-math.inf, 0.0, 9.5]
+    assert {when.isoformat() for when in found["times"]} == {"2026-01-02T03:04:05.678901+00:00"}
+    assert (found["first_step"], found["last_step"]) == (0, 2**62)
+    assert len(query("select 1 from metric_chunks where training_run_id = %s and name = 'kl'", run_id)) == 2
+
+
+def test_the_same_chunk_twice_in_a_batch_is_the_longer_one(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    short = chunk(run_id, [1], [1.0])
+    long = {**short, "steps": [1, 2], "values": [1.0, 2.0], "times": short["times"] * 2}
+    assert loader.load({**batch, "metric_chunks": [short, long, short]}) == []
+    assert query("select steps from metric_chunks where id = %s", short["id"]) == [{"steps": [1, 2]}]
+
+
+def test_a_chunk_of_an_unknown_run_or_with_a_bad_value_is_refused_alone(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    good, unknown = chunk(run_id, [1], [1.0]), chunk(new_id(), [1], [1.0])
+    bad = chunk(run_id, [1, 2], [1.0, "nought"], name="bad")
+    uneven = chunk(run_id, [1, 2, 3], [1.0], name="uneven")
+    refused = loader.load({**batch, "metric_chunks": [good, unknown, bad, uneven]})
+    assert {(entry["index"], entry["code"]) for entry in refused} == {(1, "OM404"), (2, "OM400"), (3, "OM400")}
+    assert query("select id::text from metric_chunks where training_run_id = %s", run_id) == [{"id": good["id"]}]
