@@ -135,6 +135,8 @@ class Loader:
         if chunks:
             numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
         merged = {kind: entries for kind, entries in numbered.items() if kind not in _PARENTS and entries}
+        # They may hang on turns, and all else on what turns hang on.
+        media = merged.pop("media", None)
         refused = self._copy_and_merge(connection, merged) if merged else []
         if chunks:
             copy_chunks(connection, sql.Identifier("public", "metric_chunks"), chunks.items(), staged=False)
@@ -153,6 +155,8 @@ class Loader:
                 runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
             if placed:
                 self._copy(connection, kind, placed, sql.Identifier("public", kind))
+        if media is not None:
+            refused += self._copy_and_merge(connection, {"media": media})
         alive = {run for known in runs.values() for run in known.values() if run is not None}
         if alive:
             connection.execute(_BEAT, [list(alive)])

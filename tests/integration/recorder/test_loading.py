@@ -82,6 +82,14 @@ def test_a_batch_that_is_loaded_again_changes_nothing(loader: Loader, query: Que
     assert (tokens["logprobs"], tokens["mask"]) == ([-0.5, -math.inf], [True, False])
 
 
+def test_what_hangs_on_a_turn_of_the_same_batch_finds_it(loader: Loader, query: Query) -> None:
+    _, batch = a_run()
+    of_turn = {"rollout_id": batch["rollouts"][0]["id"], "agent_state_id": batch["agent_states"][0]["id"]}
+    picture = {"id": new_id(), **of_turn, "kind": "image", "path": "a/b.png"}
+    assert loader.load({"media": [picture], **batch}) == []
+    assert query("select path from media where id = %s", picture["id"]) == [{"path": "a/b.png"}]
+
+
 def test_of_a_batch_that_was_loaded_in_part_the_rest_is_loaded(loader: Loader, query: Query) -> None:
     run_id, batch = a_run()
     first = {kind: records[: len(records) // 2] or records for kind, records in batch.items()}
