@@ -35,6 +35,8 @@ def connect(
                 # libpq takes whole seconds, and 1 means 2.
                 connect_timeout=max(2, round(connect_timeout_seconds)),
                 application_name="openmanus-rl",
+                # A pooler, such as Supabase's, may give each transaction another session.
+                prepare_threshold=None,
             )
 
     return (retry or RetryPolicy()).run(attempt)

@@ -37,6 +37,7 @@ NAMESPACE = UUID("e2a7519d-8088-4d57-8dbf-f9f4cf31e13d")
 
 # Its own, so that nobody's seed repeats ids, and another one after a fork: the child's ids must not be the parent's.
 _chance = random.Random()
+_MOST_MILLISECONDS = (1 << 48) - 1
 os.register_at_fork(after_in_child=_chance.seed)
 
 
@@ -44,10 +45,10 @@ def new_id() -> str:
     """Return a new UUIDv7: milliseconds, then a fraction of a millisecond, then chance."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
-    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | _chance.getrandbits(62)
-    # By hand: a UUID object takes twice as long to make, and every record has an id.
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    # By hand, and in halves: a UUID object takes twice as long to make, and every record has an id.
+    first = f"{(milliseconds & _MOST_MILLISECONDS) << 16 | 0x7000 | fraction:016x}"
+    second = f"{1 << 63 | _chance.getrandbits(62):016x}"
+    return f"{first[:8]}-{first[8:12]}-{first[12:]}-{second[:4]}-{second[4:]}"
 
 
 def as_id(value: Id, *, field: str) -> str:
