@@ -13,7 +13,7 @@ from openmanus_rl.recorder.destination import connect_for
 from openmanus_rl.recorder.spool import lock_file
 
 _IDLE_SECONDS = 5.0
-_NICENESS = 5
+_NICENESS = 10
 _LOCK_ATTEMPTS = 5
 _LOCK_PAUSE_SECONDS = 0.1
 

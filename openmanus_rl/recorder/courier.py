@@ -30,7 +30,7 @@ _LAST_BACKOFF_SECONDS = 15.0
 # So long it gathers what comes: every delivery of metrics rewrites the chunks that are still growing.
 _REST_SECONDS = 0.5
 # Unless somebody waits for it, or so much has come that it pays.
-_ENOUGH_BYTES = 1024 * 1024
+_ENOUGH_BYTES = 2 * 1024 * 1024
 _LOOK_SECONDS = 0.005
 # A parent may come from another process's spool, later: so long its children are tried again.
 ORPHAN_PATIENCE_SECONDS = 600.0
