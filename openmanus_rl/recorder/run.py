@@ -37,17 +37,19 @@ class Run(Block):
         self._lock = threading.Lock()
         self.next_step = next_step
         """The step to go on with: 0 for a new run, the one after the last that was completed for a resumed one."""
-        if create is None:
-            self.id, self._recording = recording.run_id, recording
-        else:
-            super().__init__(recording, recording.run_id, change_id=creation_change_id(recording.run_id), **create)
-        if resumed_by is not None:
-            self._change(status="running", status_change_id=resumed_by)
-        # Else another process began the run, and will end it.
+        # Else another process began the run, and will end it: this one says nothing of its status.
         self._ended = not is_owner
         self._resumed_by = resumed_by if is_owner else None
         if is_owner:
+            begun_by = creation_change_id(recording.run_id)
+            super().__init__(recording, recording.run_id, change_id=begun_by, **create or {})
+            if resumed_by is not None:
+                self._change(status="running", status_change_id=resumed_by)
             recording.at_exit = self._end_at_exit
+        else:
+            self.id, self._recording = recording.run_id, recording
+            if create is not None:
+                self._change(**create)
 
     @property
     def stats(self) -> Stats:

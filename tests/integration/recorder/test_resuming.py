@@ -20,7 +20,10 @@ from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.steps import TrainingStepManager
 from openmanus_rl.recorder import Run
+from openmanus_rl.recorder.destination import spool_root
+from openmanus_rl.recorder.spools import find_spools
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.settings import load_settings
 
 from . import faulty_server
 from .conftest import Query, wait_until
@@ -216,17 +219,30 @@ def test_the_workers_of_a_rewound_run_write_on_its_present_timeline(query: Query
     assert steps == [{"timeline": 1}]
 
 
-def test_of_several_ranks_the_first_alone_ends_the_run(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first_comes", ["first", "second"])
+def test_of_several_ranks_the_first_alone_ends_the_run(
+    query: Query, monkeypatch: pytest.MonkeyPatch, first_comes: str
+) -> None:
     name = f"ranks-{new_id()}"
-    first = start(name)
-    assert first.flush(timeout_seconds=30)
-    monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    second = start(name)
+
+    def begin(rank: int) -> Run:
+        monkeypatch.setenv("RANK", str(rank))
+        run = start(name)
+        assert run.flush(timeout_seconds=30)
+        return run
+
+    if first_comes == "first":
+        first, second = begin(0), begin(1)
+    else:
+        second, first = begin(1), begin(0)
     assert second.id == first.id
     second.log({"loss": 1.0}, step=1)
     assert second.flush(timeout_seconds=30)
     second.finish()
+    # Its spool is delivered and cleared away, and with it what it might have left open.
+    spools = spool_root(load_settings())
+    wait_until(lambda: len(list(find_spools(spools))) == 1)
     assert query("select status from training_runs where id = %s", first.id) == [{"status": "running"}]
     first.finish()
     wait_until(lambda: query("select status from training_runs where id = %s", first.id) == [{"status": "completed"}])
