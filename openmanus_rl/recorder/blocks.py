@@ -98,7 +98,7 @@ class Rollout(Block):
             record["thought"] = thought
         if memory_summary is not None or further:
             record |= known({"memory_summary": memory_summary, **further})
-        media = [self._media(turn_id, *_image_and_kind(image)) for image in images] if images else []
+        media = [] if images is None else [self._media(turn_id, *one) for one in _images_and_kinds(images)]
         if messages is not None:
             fields, found = self._placed(messages)
             record |= fields
@@ -290,7 +290,8 @@ class Evaluation(_Grouped):
         self._end(status, message=message, **figures)
 
 
-def _image_and_kind(image: Any) -> tuple[Any, str | None]:
-    if isinstance(image, Mapping):
-        return image.get("image"), image.get("kind", "image")
-    return image, "image"
+def _images_and_kinds(images: Any) -> list[tuple[Any, str]]:
+    """Return pictures and what they are; one that stands alone is taken for a list of one."""
+    given = images if isinstance(images, (list, tuple)) else [images]
+    described = [one if isinstance(one, Mapping) else {"image": one} for one in given]
+    return [(one.get("image"), one.get("kind", "image")) for one in described]

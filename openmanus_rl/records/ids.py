@@ -45,7 +45,7 @@ def new_id() -> str:
     """Return a new UUIDv7: milliseconds, then a fraction of a millisecond, then chance."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = nanoseconds * 4096 // 1_000_000
-    # By hand, and in halves: a UUID object takes twice as long to make, and every record has an id.
+    # By hand, and in halves: a UUID object takes longer to make, and every record has an id.
     first = f"{(milliseconds & _MOST_MILLISECONDS) << 16 | 0x7000 | fraction:016x}"
     second = f"{1 << 63 | _chance.getrandbits(62):016x}"
     return f"{first[:8]}-{first[8:12]}-{first[12:]}-{second[:4]}-{second[4:]}"

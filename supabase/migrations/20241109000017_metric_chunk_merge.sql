@@ -26,7 +26,7 @@ $$;
 
 do $$
 begin
-  -- Without lz4, compressing steps that follow each other takes ten times as long as storing them.
+  -- Without lz4, compressing steps, values and times took more than half of the time in which metrics are delivered.
   if not 'lz4' = any ((select enumvals from pg_catalog.pg_settings where name = 'default_toast_compression')::text[]) then
     alter table public.metric_chunks
       alter column steps set storage external, alter column values set storage external, alter column times set storage external;

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 
+import openmanus_rl
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.gateway import get_gateway
 from openmanus_rl.recorder.blobs import BlobStore, blob_path, checkpoint_records, media_record
@@ -161,6 +162,17 @@ class Unspeakable:
 
     def __array__(self) -> Any:
         raise RuntimeError("no array")
+
+
+def test_a_picture_that_stands_alone_is_taken_as_it_is(query: Query) -> None:
+    frame = numpy.zeros((4, 4, 3), dtype=numpy.uint8)
+    with openmanus_rl.init(name="alone", environment="e") as run:
+        rollout = run.rollout()
+        turn_id = rollout.log_turn(images=frame)
+        rollout.complete()
+        assert run.flush(timeout_seconds=30), run.stats
+    (found,) = query("select kind, width, height from media where agent_state_id = %s", turn_id)
+    assert found == {"kind": "image", "width": 4, "height": 4}
 
 
 def test_many_files_arrive_in_batches_and_each_is_equal(recorded: Recorded, query: Query) -> None:
