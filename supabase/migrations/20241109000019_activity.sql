@@ -1,0 +1,119 @@
+-- What changed last, for live views: a narrow row a run, and one for what hangs on no run. Whoever watches is told of these rows alone, and
+-- looks again at what is on its screen.
+
+create table public.activity (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid unique nulls not distinct references public.training_runs (id) on delete cascade,
+  changed_at timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+comment on table public.activity is 'When something of a run was last written, to about a second; the row without a run is for all that hangs on none.';
+select internal.protect('public.activity', 'false', 'internal.is_public_run(training_run_id)', writable => false);
+
+insert into public.activity (training_run_id) select r.id from public.training_runs r union all select null;
+
+create function internal.mark_runs(run_ids uuid[]) returns void
+language plpgsql security definer set search_path = ''
+as $$
+-- At most once a second a run, and never waiting: who has the row has just marked it. A clock that was set back does not stop the marks.
+declare
+  at constant timestamptz := clock_timestamp();
+begin
+  update public.activity a set changed_at = at
+  where a.id = any (array(
+    select m.id from public.activity m where m.training_run_id = any (run_ids) and m.changed_at not between at - interval '1 second' and at
+    for update skip locked));
+  if array_position(run_ids, null) is not null then
+    update public.activity a set changed_at = at
+    where a.id = any (array(
+      select m.id from public.activity m where m.training_run_id is null and m.changed_at not between at - interval '1 second' and at
+      for update skip locked));
+  end if;
+end
+$$;
+
+create function internal.mark_activity() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  run_ids uuid[];
+begin
+  if exists (select 1 from changed_rows) then
+    if tg_argv[0] is null then
+      run_ids := array[null::uuid];
+    else
+      run_ids := array(select distinct c.training_run_id from changed_rows c);
+    end if;
+    perform internal.mark_runs(run_ids);
+  end if;
+  return null;
+end
+$$;
+
+create function internal.mark_activity_of_row() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  perform internal.mark_runs(array[new.training_run_id]);
+  return null;
+end
+$$;
+
+create function internal.mark_activity_of_runs() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  if tg_op = 'INSERT' then
+    -- With the run, which nobody else can see yet: so no two writers ever wait for each other to make the row.
+    insert into public.activity (training_run_id) select c.id from changed_rows c;
+  elsif tg_op = 'UPDATE' then
+    perform internal.mark_runs(array(select c.id from changed_rows c));
+  elsif exists (select 1 from changed_rows) then
+    perform internal.mark_runs(array[null::uuid]);
+  end if;
+  return null;
+end
+$$;
+
+create function internal.watch(target regclass, variadic events text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Let changes of a table be marked, once a statement. Of what goes with its parent, deletes are not watched: they come one a parent.
+declare
+  has_run boolean := exists (select 1 from pg_catalog.pg_attribute a where a.attrelid = target and a.attname = 'training_run_id' and not a.attisdropped);
+begin
+  for i in 1 .. cardinality(events) loop
+    execute format('create trigger %I after %s on %s referencing %s table as changed_rows for each statement execute function internal.mark_activity(%s)',
+      'mark_activity_on_' || events[i], events[i], target, case events[i] when 'delete' then 'old' else 'new' end,
+      case when has_run then quote_literal('training_run_id') end);
+  end loop;
+end
+$$;
+
+create trigger mark_activity_on_insert after insert on public.training_runs referencing new table as changed_rows
+  for each statement execute function internal.mark_activity_of_runs();
+create trigger mark_activity_on_update after update on public.training_runs referencing new table as changed_rows
+  for each statement execute function internal.mark_activity_of_runs();
+create trigger mark_activity_on_delete after delete on public.training_runs referencing old table as changed_rows
+  for each statement execute function internal.mark_activity_of_runs();
+
+select internal.watch(t::regclass, 'insert', 'update', 'delete')
+from unnest(array['public.environments', 'public.tasks', 'public.validators', 'public.training_steps', 'public.model_checkpoints', 'public.evaluations',
+  'public.evaluation_results', 'public.rollouts', 'public.jobs']) t;
+select internal.watch(t::regclass, 'insert', 'update')
+from unnest(array['public.agent_states', 'public.observations', 'public.generations', 'public.tool_calls', 'public.rewards', 'public.validations',
+  'public.media', 'public.metric_chunks']) t;
+select internal.watch('public.rollout_groups', 'insert', 'delete');
+-- Not the counts, which change one group at a time, with rollouts that are marked anyway.
+create trigger mark_activity_on_update after update of task_id, number, task_description, metadata on public.rollout_groups
+  for each row execute function internal.mark_activity_of_row();
+
+revoke execute on function internal.mark_runs, internal.mark_activity, internal.mark_activity_of_row, internal.mark_activity_of_runs, internal.watch from public;
+
+-- Hosted projects tell of changes by this publication.
+do $$
+begin
+  if exists (select 1 from pg_catalog.pg_publication p where p.pubname = 'supabase_realtime') then
+    alter publication supabase_realtime add table public.activity;
+  end if;
+end
+$$;
