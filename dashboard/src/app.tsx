@@ -1,0 +1,42 @@
+import { lazy } from "react";
+import { BrowserRouter, Navigate, Route, Routes } from "react-router";
+import { SignInPage } from "./auth/sign_in.tsx";
+import { Shell } from "./components/shell.tsx";
+import { NotFound } from "./components/states.tsx";
+
+const RunsPage = lazy(() => import("./pages/runs/page.tsx"));
+const ComparePage = lazy(() => import("./pages/compare/page.tsx"));
+const RunPage = lazy(() => import("./pages/run/page.tsx"));
+const StepPage = lazy(() => import("./pages/step/page.tsx"));
+const GroupPage = lazy(() => import("./pages/group/page.tsx"));
+const RolloutsPage = lazy(() => import("./pages/rollouts/page.tsx"));
+const RolloutPage = lazy(() => import("./pages/rollout/page.tsx"));
+const RolloutDifferencePage = lazy(() => import("./pages/rollout/difference_page.tsx"));
+const TasksPage = lazy(() => import("./pages/tasks/page.tsx"));
+const TaskPage = lazy(() => import("./pages/task/page.tsx"));
+
+export function App() {
+  // Where the dashboard lives: an export to another path says so in <base>.
+  const base = new URL(document.baseURI).pathname.replace(/\/$/, "");
+  return (
+    <BrowserRouter basename={base}>
+      <Routes>
+        <Route element={<Shell />}>
+          <Route index element={<Navigate to="/runs" replace />} />
+          <Route path="sign-in" element={<SignInPage />} />
+          <Route path="runs" element={<RunsPage />} />
+          <Route path="runs/compare" element={<ComparePage />} />
+          <Route path="runs/:runId" element={<RunPage />} />
+          <Route path="runs/:runId/steps/:step" element={<StepPage />} />
+          <Route path="groups/:groupId" element={<GroupPage />} />
+          <Route path="rollouts" element={<RolloutsPage />} />
+          <Route path="rollouts/:rolloutId" element={<RolloutPage />} />
+          <Route path="rollouts/:rolloutId/against/:otherId" element={<RolloutDifferencePage />} />
+          <Route path="tasks" element={<TasksPage />} />
+          <Route path="tasks/:taskId" element={<TaskPage />} />
+          <Route path="*" element={<NotFound />} />
+        </Route>
+      </Routes>
+    </BrowserRouter>
+  );
+}

@@ -1,0 +1,98 @@
+import { Alert, Button, Code, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
+import { type FormEvent, useState } from "react";
+import { Link } from "react-router";
+import { supabase } from "@/supabase.ts";
+import { useAccess } from "./session.tsx";
+
+/** How to get in: by the printed link on the embedded stack, by Supabase Auth elsewhere. */
+export function SignInPage() {
+  const { config, person, linkError } = useAccess();
+  return (
+    <Stack maw={440} mx="auto" mt="xl" gap="md">
+      <Title order={1} size="h2">Sign in</Title>
+      {linkError && <Alert color="red" role="alert">{linkError}</Alert>}
+      {person ? <SignedIn /> : config.embedded ? <ByLink /> : <ByPassword />}
+      <Text size="sm">
+        Runs that are public are <Link to="/runs">open to everyone</Link>.
+      </Text>
+    </Stack>
+  );
+}
+
+function SignedIn() {
+  const { person } = useAccess();
+  return (
+    <Paper withBorder p="md">
+      <Text>You are signed in as {person!.name ?? person!.email}.</Text>
+      {!person!.role && <NotAMember />}
+    </Paper>
+  );
+}
+
+export function NotAMember() {
+  const { person } = useAccess();
+  return (
+    <Text mt="xs">
+      You are not a member of this workspace, so you see public runs only. Ask an admin to run{" "}
+      <Code>openmanus-rl members add {person!.email || person!.id} --role viewer</Code>.
+    </Text>
+  );
+}
+
+function ByLink() {
+  return (
+    <Paper withBorder p="md">
+      <Text>
+        Open the link that <Code>openmanus-rl up</Code>{" "}
+        printed. Each link signs in once; a new one is printed on the machine where the stack runs by
+      </Text>
+      <Code block mt="xs">openmanus-rl dashboard</Code>
+    </Paper>
+  );
+}
+
+function ByPassword() {
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const [problem, setProblem] = useState<string | null>(null);
+  const [sent, setSent] = useState(false);
+  const [busy, setBusy] = useState(false);
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(null);
+    const auth = supabase().auth;
+    const { error } = password
+      ? await auth.signInWithPassword({ email, password })
+      : await auth.signInWithOtp({ email, options: { shouldCreateUser: false, emailRedirectTo: document.baseURI } });
+    setBusy(false);
+    if (error) setProblem(error.message);
+    else if (!password) setSent(true);
+  };
+
+  return (
+    <Paper withBorder p="md" component="form" onSubmit={submit}>
+      <Stack>
+        <TextInput
+          label="E-mail"
+          type="email"
+          required
+          autoComplete="username"
+          value={email}
+          onChange={(event) => setEmail(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="Password"
+          description="Leave it empty to be sent a link."
+          autoComplete="current-password"
+          value={password}
+          onChange={(event) => setPassword(event.currentTarget.value)}
+        />
+        {problem && <Alert color="red" role="alert">{problem}</Alert>}
+        {sent && <Alert color="green" role="status">A link is on its way to {email}.</Alert>}
+        <Button type="submit" loading={busy}>{password ? "Sign in" : "Send me a link"}</Button>
+      </Stack>
+    </Paper>
+  );
+}

@@ -1,0 +1,112 @@
+/** Text from agents and tools, shown as it is. React escapes it; nothing here makes HTML of it. */
+import { ActionIcon, Anchor, CopyButton, Group, Text, Tooltip } from "@mantine/core";
+import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { useState } from "react";
+import { bytes } from "@/view/format.ts";
+
+/** Control and direction characters that could hide or reorder what is shown. */
+// deno-lint-ignore no-control-regex
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Show hidden characters as what they are: ⟨U+202E⟩. */
+export function plain(text: string): string {
+  return text.replace(
+    HIDDEN,
+    (character) => `⟨U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
+}
+
+/** A text with what was searched for marked. */
+export function Marked({ text, find }: { text: string; find?: string | null }) {
+  const shown = plain(text);
+  if (!find) return shown;
+  const parts = [];
+  const low = shown.toLowerCase();
+  const wanted = find.toLowerCase();
+  let from = 0;
+  // Where lowering changes the length, places would not match: show it unmarked.
+  if (low.length !== shown.length) return shown;
+  for (let at = low.indexOf(wanted); at >= 0 && parts.length < 400; at = low.indexOf(wanted, from)) {
+    parts.push(shown.slice(from, at), <mark key={at}>{shown.slice(at, at + wanted.length)}</mark>);
+    from = at + wanted.length;
+  }
+  return [...parts, shown.slice(from)];
+}
+
+interface Props {
+  text: string;
+  /** The whole length, where `text` is only its beginning. */
+  chars?: number | null;
+  find?: string | null;
+  /** Reads the whole text. */
+  readAll?: () => Promise<string>;
+  label?: string;
+}
+
+const STEP_CHARS = 100_000;
+
+/** A text of any length: its beginning at once, the rest on request and piece by piece, so that 5 MB do not stop the page. */
+export function AgentText({ text, chars, find, readAll, label = "Text" }: Props) {
+  const [whole, setWhole] = useState<string | null>(null);
+  const [shownChars, setShownChars] = useState(text.length);
+  const [busy, setBusy] = useState(false);
+  const known = whole ?? text;
+  const total = Math.max(chars ?? known.length, known.length);
+  const shown = whole === null ? text : whole.slice(0, shownChars);
+
+  const more = async () => {
+    setBusy(true);
+    try {
+      if (whole === null && readAll) setWhole(await readAll());
+      setShownChars((before) => before + STEP_CHARS);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <div>
+      <pre className="om-agent-text" data-agent-text><Marked text={shown} find={find} /></pre>
+      {shown.length < total && readAll && (
+        <Group gap="xs" mt={4}>
+          <Anchor component="button" type="button" size="sm" onClick={more} disabled={busy}>
+            {busy ? "Reading…" : `Show more of ${bytes(total)}`}
+          </Anchor>
+          <Text size="sm" c="dimmed">
+            {shown.length.toLocaleString("en-US")} of {total.toLocaleString("en-US")} characters shown
+          </Text>
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            onClick={() => void readAll().then((all) => download(all, `${label}.txt`))}
+          >
+            Download
+          </Anchor>
+        </Group>
+      )}
+    </div>
+  );
+}
+
+/** Hand a text to the browser as a file. */
+export function download(text: string, name: string, type = "text/plain"): void {
+  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  const link = Object.assign(document.createElement("a"), { href: address, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+export function Copy({ text, what = "Copy" }: { text: string; what?: string }) {
+  return (
+    <CopyButton value={text}>
+      {({ copied, copy }) => (
+        <Tooltip label={copied ? "Copied" : what}>
+          <ActionIcon size="sm" variant="subtle" color="gray" onClick={copy} aria-label={what}>
+            {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </CopyButton>
+  );
+}

@@ -1,0 +1,189 @@
+/** A line chart that stays quick with many points; zoom and cursor are shared by charts that ask for it. */
+import { useComputedColorScheme } from "@mantine/core";
+import { useElementSize, useMergedRef } from "@mantine/hooks";
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import { number, UNKNOWN } from "@/view/format.ts";
+import { tooltip } from "./tooltip.ts";
+
+export interface Line {
+  label: string;
+  x: ArrayLike<number>;
+  y: ArrayLike<number | null>;
+  color: string;
+  width?: number;
+  /** Behind the others, as the values that a smoothed line was made of. */
+  faint?: boolean;
+  dash?: number[];
+  points?: boolean;
+}
+
+/** A filled stretch between two lines, by their places in `lines`. */
+export interface Band {
+  upper: number;
+  lower: number;
+  fill: string;
+}
+
+export type Range = [from: number, to: number];
+
+interface Props {
+  /** What the chart shows, for those who cannot see it. */
+  title: string;
+  lines: Line[];
+  bands?: Band[];
+  height?: number;
+  /** x as the number it is, or as seconds since 1970. */
+  axis?: "number" | "time";
+  isLog?: boolean;
+  yRange?: Range;
+  formatY?: (value: number) => string;
+  zoom?: Range | null;
+  onZoom?: (range: Range | null) => void;
+  /** Someone clicked at this x, that of the nearest point. */
+  onPick?: (x: number) => void;
+  /** Charts of one name move their cursors together. */
+  cursorGroup?: string;
+}
+
+const AXIS_FONT = "11px system-ui, sans-serif";
+const CLICK_PIXELS = 4;
+
+export function Chart(props: Props) {
+  const { ref: measured, width } = useElementSize<HTMLDivElement>();
+  const place = useRef<HTMLDivElement | null>(null);
+  const ref = useMergedRef(measured, place);
+  const scheme = useComputedColorScheme("light");
+  const plot = useRef<uPlot | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const height = props.height ?? 200;
+  // What the plot is made of; the rest can change without making it anew.
+  const shape = JSON.stringify([
+    props.lines.map((line) => [line.label, line.color, line.width, line.faint, line.dash, line.points]),
+    props.bands,
+    props.axis,
+    props.isLog,
+    props.yRange,
+    props.cursorGroup,
+    scheme,
+    props.title,
+  ]);
+
+  useEffect(() => {
+    if (!width || !place.current) return;
+    const made = new uPlot(options(latest, scheme, width, height), joined(latest.current.lines), place.current);
+    plot.current = made;
+    applyZoom(made, latest.current.zoom);
+    return () => {
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape, width > 0]);
+
+  useEffect(() => plot.current?.setSize({ width, height }), [width, height]);
+
+  useEffect(() => {
+    plot.current?.setData(joined(props.lines), false);
+    if (plot.current) applyZoom(plot.current, props.zoom);
+  }, [props.lines, props.zoom?.[0], props.zoom?.[1]]);
+
+  return <div ref={ref} role="img" aria-label={described(props)} style={{ minHeight: height, width: "100%" }} />;
+}
+
+/** One x column for all lines, as the plot wants it. */
+function joined(lines: Line[]): uPlot.AlignedData {
+  if (lines.length === 0) return [[]];
+  const first = lines[0]!;
+  if (lines.every((line) => line.x === first.x)) {
+    return [
+      first.x,
+      ...lines.map((line) => line.y),
+    ] as unknown as uPlot.AlignedData;
+  }
+  return uPlot.join(lines.map((line) => [line.x, line.y] as unknown as uPlot.AlignedData));
+}
+
+function applyZoom(plot: uPlot, zoom: Range | null | undefined): void {
+  const x = plot.data[0];
+  const all: Range = x.length ? [x[0]!, x[x.length - 1]!] : [0, 1];
+  const [min, max] = zoom ?? (all[0] === all[1] ? [all[0] - 0.5, all[1] + 0.5] : all);
+  plot.setScale("x", { min, max });
+}
+
+function options(latest: { current: Props }, scheme: "light" | "dark", width: number, height: number): uPlot.Options {
+  const { lines, bands, axis = "number", isLog, yRange, cursorGroup, formatY = number } = latest.current;
+  const ink = scheme === "dark" ? "#c1c9d1" : "#4a5560";
+  const grid = { stroke: scheme === "dark" ? "#33383f" : "#e8ecf0", width: 1 };
+  const common = { stroke: ink, font: AXIS_FONT, grid, ticks: { ...grid, size: 4 } };
+  return {
+    width,
+    height,
+    padding: [8, 12, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { time: axis === "time" },
+      y: isLog ? { distr: 3 } : yRange ? { range: yRange } : {},
+    },
+    axes: [
+      {
+        ...common,
+        size: 28,
+        values: axis === "number" ? (_plot, values) => values.map((value) => number(value)) : undefined,
+      },
+      { ...common, size: 58, values: (_plot, values) => values.map((value) => (value === null ? "" : formatY(value))) },
+    ],
+    series: [{}, ...lines.map((line) => series(line))],
+    bands: bands?.map((band) => ({ series: [band.upper + 1, band.lower + 1], fill: band.fill })),
+    cursor: {
+      drag: { x: true, y: false, setScale: false, dist: CLICK_PIXELS },
+      sync: cursorGroup ? { key: cursorGroup, setSeries: false } : undefined,
+      points: { size: 6 },
+      bind: { dblclick: () => () => (latest.current.onZoom?.(null), null) },
+    },
+    hooks: { setSelect: [(plot) => zoomed(plot, latest.current)], ready: [(plot) => listen(plot, latest)] },
+    plugins: [tooltip(() => latest.current)],
+  };
+}
+
+function series(line: Line): uPlot.Series {
+  return {
+    label: line.label,
+    stroke: line.faint ? `${line.color}40` : line.color,
+    width: line.width ?? (line.faint ? 1 : 1.6),
+    dash: line.dash,
+    spanGaps: true,
+    points: { show: line.points ?? (line.x.length === 1 ? true : undefined), size: 5 },
+  };
+}
+
+function zoomed(plot: uPlot, props: Props): void {
+  const { left, width } = plot.select;
+  if (width <= CLICK_PIXELS) return;
+  const range: Range = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  props.onZoom?.(range);
+}
+
+/** A press without a drag picks the nearest point. */
+function listen(plot: uPlot, latest: { current: Props }): void {
+  let pressedAt = 0;
+  plot.over.addEventListener("mousedown", (event) => (pressedAt = event.clientX));
+  plot.over.addEventListener("click", (event) => {
+    const index = plot.cursor.idx;
+    if (Math.abs(event.clientX - pressedAt) > CLICK_PIXELS || index === null || index === undefined) return;
+    latest.current.onPick?.(plot.data[0][index]!);
+  });
+  plot.over.style.cursor = latest.current.onPick ? "pointer" : "crosshair";
+}
+
+function described({ title, lines }: Props): string {
+  const parts = lines.filter((line) => !line.faint).slice(0, 10).map((line) => {
+    let last: number | null = null;
+    for (let i = line.y.length - 1; i >= 0 && last === null; i--) last = line.y[i] ?? null;
+    return `${line.label}: ${line.y.length.toLocaleString("en-US")} points, last ${
+      last === null ? UNKNOWN : number(last)
+    }`;
+  });
+  return `${title}. ${parts.join("; ") || "No points yet"}.`;
+}

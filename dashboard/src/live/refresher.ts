@@ -1,0 +1,56 @@
+/**
+ * Decides which queries to read again, and when, after the record changed.
+ *
+ * A signal says that a run changed; the writes of the second after it send none, so each is followed by a second look.
+ * A query that took long is read again less often, so that watching never becomes the load.
+ */
+import type { Query, QueryClient } from "@tanstack/react-query";
+
+/** What a query shows: a run by id, what hangs on no run (null), or everything. */
+export type Subject = string | null | "*";
+
+const SECOND_LOOK_MS = 1_500;
+const SHORTEST_PAUSE_MS = 700;
+/** A query rests this many times as long as it took. */
+const REST = 4;
+
+export class Refresher {
+  readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
+  readonly #durations = new Map<string, number>();
+
+  constructor(readonly client: QueryClient) {}
+
+  /** Remember how long a query took; its next refresh waits accordingly. */
+  timed(hash: string, milliseconds: number): void {
+    this.#durations.set(hash, milliseconds);
+  }
+
+  /** Read again what shows this run, now and once more when the second after the signal is over. */
+  changed(run: string | null): void {
+    this.#refresh((subject) => subject === "*" || subject === run);
+    setTimeout(() => this.#refresh((subject) => subject === "*" || subject === run), SECOND_LOOK_MS);
+  }
+
+  /** Read everything again: signals may have been missed. */
+  everything(): void {
+    this.#refresh(() => true);
+  }
+
+  #refresh(matches: (subject: Subject) => boolean): void {
+    for (const query of this.client.getQueryCache().findAll({ type: "active" })) {
+      const subject = query.meta?.subject as Subject | undefined;
+      if (subject !== undefined && matches(subject)) this.#schedule(query);
+    }
+  }
+
+  #schedule(query: Query): void {
+    if (this.#timers.has(query.queryHash)) return;
+    const rest = Math.max(SHORTEST_PAUSE_MS, REST * (this.#durations.get(query.queryHash) ?? 0));
+    const wait = Math.max(0, query.state.dataUpdatedAt + rest - Date.now());
+    const timer = setTimeout(() => {
+      this.#timers.delete(query.queryHash);
+      void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+    }, wait);
+    this.#timers.set(query.queryHash, timer);
+  }
+}

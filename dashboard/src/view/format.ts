@@ -1,0 +1,74 @@
+/** Numbers and times as people read them; what is unknown is a dash. */
+export const UNKNOWN = "—";
+
+type Maybe<T> = T | null | undefined;
+
+/** A double as JSON may hold it: NaN and the infinities come as text. */
+export type Double = number | "NaN" | "Infinity" | "-Infinity";
+
+export function number(value: Maybe<Double>, digits = 4): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  const given = Number(value);
+  if (!Number.isFinite(given)) return String(value);
+  if (Number.isInteger(given)) return Math.abs(given) < 1e15 ? given.toLocaleString("en-US") : given.toExponential(3);
+  const size = Math.abs(given);
+  if (size >= 1e6 || size < 1e-4) return given.toExponential(digits - 2);
+  return given.toLocaleString("en-US", {
+    maximumSignificantDigits: Math.max(digits, Math.floor(Math.log10(size)) + 1),
+  });
+}
+
+export function percent(value: Maybe<number>, digits = 1): string {
+  return value === null || value === undefined ? UNKNOWN : `${(value * 100).toFixed(digits)}%`;
+}
+
+/** A share as a percentage, unknown where there is nothing to share. */
+export function share(part: Maybe<number>, whole: Maybe<number>): number | null {
+  return part === null || part === undefined || !whole ? null : part / whole;
+}
+
+export function compact(value: Maybe<number>): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return value.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });
+}
+
+export function duration(milliseconds: Maybe<number>): string {
+  if (milliseconds === null || milliseconds === undefined) return UNKNOWN;
+  const seconds = milliseconds / 1000;
+  if (seconds < 0.001) return `${(milliseconds * 1000).toFixed(0)} µs`;
+  if (seconds < 1) return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
+}
+
+export function between(from: Maybe<string>, to: Maybe<string>): number | null {
+  return from && to ? new Date(to).getTime() - new Date(from).getTime() : null;
+}
+
+export function bytes(size: Maybe<number>): string {
+  if (size === null || size === undefined) return UNKNOWN;
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(size, 1)) / 10));
+  return `${(size / 1024 ** power).toFixed(power && size / 1024 ** power < 100 ? 1 : 0)} ${units[power]}`;
+}
+
+export function dateTime(time: Maybe<string>): string {
+  return time ? new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : UNKNOWN;
+}
+
+export function ago(time: Maybe<string>, now = Date.now()): string {
+  if (!time) return UNKNOWN;
+  const seconds = Math.round((now - new Date(time).getTime()) / 1000);
+  if (seconds < 5) return "just now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  if (seconds < 86400 * 30) return `${Math.floor(seconds / 86400)} d ago`;
+  return new Date(time).toLocaleDateString();
+}
+
+export function shortId(id: string): string {
+  return id.slice(-8);
+}
