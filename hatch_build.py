@@ -29,11 +29,11 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
         ready = root / EMBEDDED / "gateway.js"
         bundle = ready if ready.exists() else self._bundle(root, Path(self._scratch.name) / "gateway.js")
         include[str(bundle)] = f"{EMBEDDED}/gateway.js"
+        built = root / EMBEDDED / "dashboard"
+        dashboard = built if built.exists() else self._build_dashboard(root, Path(self._scratch.name) / "dashboard")
+        include[str(dashboard)] = f"{EMBEDDED}/dashboard"
         if self.target_name == "wheel":
             include[str(root / "supabase" / "migrations")] = f"{EMBEDDED}/migrations"
-            dashboard = root / "dashboard" / "dist"
-            if (dashboard / "index.html").exists():
-                include[str(dashboard)] = f"{EMBEDDED}/dashboard"
 
     def finalize(self, *_: object) -> None:
         """Remove the scratch folder."""
@@ -42,8 +42,8 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def _bundle(self, root: Path, target: Path) -> Path:
         gateway = root / "supabase" / "local" / "gateway.ts"
-        command = [
-            _find_deno(),
+        _deno(
+            gateway.parent,
             "bundle",
             "--frozen",
             "--platform=deno",
@@ -51,11 +51,21 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
             "--output",
             str(target),
             str(gateway),
-        ]
-        done = subprocess.run(command, cwd=gateway.parent, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not target.exists():
-            raise RuntimeError(f"deno could not bundle {gateway}:\n{done.stdout}{done.stderr}")
+        )
         return target
+
+    def _build_dashboard(self, root: Path, copy: Path) -> Path:
+        # In a copy: the build wants a folder for its packages beside the sources.
+        shutil.copytree(root / "dashboard", copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
+        _deno(copy, "install", "--frozen", "--quiet")
+        _deno(copy, "task", "--quiet", "build")
+        return copy / "dist"
+
+
+def _deno(folder: Path, *arguments: str) -> None:
+    done = subprocess.run([_find_deno(), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"`deno {' '.join(arguments)}` failed in {folder}:\n{done.stdout}{done.stderr}")
 
 
 def _find_deno() -> str:
