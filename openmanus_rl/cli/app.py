@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("stack", "up"),
     "down": ("stack", "down"),
     "status": ("stack", "status"),
+    "dashboard": ("dashboard", "dashboard"),
     "demo": ("demo", "demo"),
     "runs": ("runs", "app"),
     "rollouts": ("rollouts", "app"),

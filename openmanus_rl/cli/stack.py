@@ -12,10 +12,12 @@ from rich.markup import escape
 from openmanus_rl import __version__
 from openmanus_rl.cli.console import output, phases, print_error, print_facts, print_json
 from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.errors import StackError
 from openmanus_rl.local import launch
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home, disk_bytes
+from openmanus_rl.local.owner import sign_in_link
 from openmanus_rl.local.ports import DEFAULT_PORT, HOST
 from openmanus_rl.local.stack_file import StackInfo
 from openmanus_rl.settings import Settings, load_settings
@@ -46,7 +48,9 @@ def up(
             info, started = launch.start_detached(home, port=port, progress=display)
             display.stop()
             if as_json:
-                print_json({"started": started, "notes": display.notes} | _embedded_report(home, info))
+                report = {"started": started, "notes": display.notes} | _embedded_report(home, info)
+                _add_link(report, info)
+                print_json(report)
             else:
                 title = "The stack is running" if started else "The stack was already running"
                 _announce(home, info, title, "openmanus-rl down")
@@ -88,10 +92,7 @@ def status(
     settings = load_settings()
     home = _home(settings)
     running = launch.find_running(home)
-    if settings.url is not None and (running is None or settings.url != running.url):
-        report = _hosted_report(settings)
-    else:
-        report = _embedded_report(home, running)
+    report = _hosted_report(settings) if names_another(settings, running) else _embedded_report(home, running)
     if env and not as_json:
         _print_env(report)
     else:
@@ -100,6 +101,7 @@ def status(
         from openmanus_rl.recorder.spools import overview
 
         report["recording"] = overview(spool_root(settings))
+        _add_link(report, running)
         if as_json:
             print_json(report)
         else:
@@ -109,9 +111,22 @@ def status(
         raise typer.Exit(NOT_RUNNING)
 
 
+def names_another(settings: Settings, running: StackInfo | None) -> bool:
+    """Return whether the settings name a Supabase other than the embedded stack that runs."""
+    return settings.url is not None and (running is None or settings.url != running.url)
+
+
 def dashboard_fact(url: str | None) -> dict[str, str]:
     """Return the line that names the dashboard, where this installation has one."""
     return {"Dashboard": url} if url is not None and find_assets().dashboard is not None else {}
+
+
+def dashboard_link(running: StackInfo) -> str:
+    """Return a link that signs in to the dashboard; its plain address where none can be made."""
+    try:
+        return sign_in_link(running)
+    except StackError:
+        return running.dashboard_url
 
 
 def _home(settings: Settings) -> Home:
@@ -125,7 +140,7 @@ def _announce(home: Home, info: StackInfo, title: str, how_to_stop: str) -> None
     print_facts(
         {
             "API": info.url,
-            **dashboard_fact(info.dashboard_url),
+            **dashboard_fact(dashboard_link(info)),
             "Data": str(home.root),
             "Settings": "openmanus-rl status --env",
             "Stop": how_to_stop,
@@ -155,6 +170,12 @@ def _embedded_report(home: Home, running: StackInfo | None) -> dict[str, Any]:
         "uptime_seconds": int(uptime.total_seconds()),
         "disk_bytes": disk_bytes(home.root),
     }
+
+
+def _add_link(report: dict[str, Any], running: StackInfo | None) -> None:
+    """Replace the dashboard's address by a link that signs in, where the stack is well."""
+    if running is not None and report["mode"] == "embedded" and report["healthy"]:
+        report["dashboard_url"] = dashboard_link(running)
 
 
 def _hosted_report(settings: Settings) -> dict[str, Any]:

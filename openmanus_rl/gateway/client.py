@@ -93,7 +93,7 @@ class Gateway(Rest):
     @cached_property
     def users(self) -> Users:
         """Accounts; only the secret key reaches them."""
-        return Users(url=f"{self.url}/auth/v1/admin/users", headers=self._headers, door=self.door)
+        return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, door=self.door)
 
     def function(
         self,

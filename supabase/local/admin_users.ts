@@ -1,34 +1,18 @@
 /** `/auth/v1/admin/users`: GoTrue's administration of users, which Supabase Lite lacks. Takes the secret key only. */
 import bcrypt from "bcryptjs";
-import { readJsonObject } from "./bodies.ts";
+import { answered, AuthError, type Body, checkEmail, invalid, json, requireSecretKey, type Sql } from "./auth_api.ts";
 import type { GatewayConnection } from "./database.ts";
 import type { Keys } from "./keys.ts";
 
 const PATH = /^\/auth\/v1\/admin\/users(?:\/([^/]+))?\/?$/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const EMAIL = /^[^\s@]+@[^\s@]+$/;
 const MIN_PASSWORD_LENGTH = 6;
 /** bcrypt looks at no more bytes than this. */
 const MAX_PASSWORD_BYTES = 72;
 const DEFAULT_PER_PAGE = 50;
 const MAX_PER_PAGE = 1000;
 
-type Body = Record<string, unknown>;
-type Sql = GatewayConnection["driver"];
-
-class AuthError extends Error {
-  constructor(readonly status: number, readonly code: string, message: string, readonly more: Body = {}) {
-    super(message);
-  }
-
-  toResponse(): Response {
-    const body = { code: this.status, error_code: this.code, msg: this.message, ...this.more };
-    return Response.json(body, { status: this.status });
-  }
-}
-
 const userNotFound = () => new AuthError(404, "user_not_found", "User not found");
-const invalid = (message: string) => new AuthError(400, "validation_failed", message);
 
 interface UserRow {
   id: string;
@@ -42,23 +26,18 @@ export function isAdminUsersPath(pathname: string): boolean {
 }
 
 export async function adminUsers(request: Request, connection: GatewayConnection, keys: Keys): Promise<Response> {
-  try {
-    const apikey = request.headers.get("apikey");
-    if (!apikey || (await keys.kindOf(apikey)) !== "secret") {
-      throw new AuthError(apikey ? 403 : 401, "not_admin", "User not allowed");
-    }
+  return await answered(async () => {
+    await requireSecretKey(request, keys);
     const url = new URL(request.url);
     const id = PATH.exec(url.pathname)![1];
     if (id !== undefined && !UUID.test(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
-    return await route(request, connection.driver, url, id);
-  } catch (error) {
-    if (error instanceof AuthError) return error.toResponse();
-    if ((error as { code?: string }).code === "23505") {
-      const message = "A user with this email address has already been registered";
-      return new AuthError(422, "email_exists", message).toResponse();
+    try {
+      return await route(request, connection.driver, url, id);
+    } catch (error) {
+      if ((error as { code?: string }).code !== "23505") throw error;
+      throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
     }
-    throw error;
-  }
+  });
 }
 
 async function route(request: Request, sql: Sql, url: URL, id: string | undefined): Promise<Response> {
@@ -83,13 +62,13 @@ async function listUsers(sql: Sql, query: URLSearchParams): Promise<Response> {
   return Response.json({ users, aud: "authenticated" }, { headers: { "X-Total-Count": String(total) } });
 }
 
-async function readUser(sql: Sql, id: string): Promise<Body> {
+export async function readUser(sql: Sql, id: string): Promise<Body> {
   const rows = await sql<UserRow[]>`select * from auth.users where id = ${id}`;
   if (rows.length === 0) throw userNotFound();
   return (await withIdentities(sql, rows))[0];
 }
 
-async function createUser(sql: Sql, body: Body): Promise<Body> {
+export async function createUser(sql: Sql, body: Body): Promise<Body> {
   const id = typeof body.id === "string" && UUID.test(body.id) ? body.id : crypto.randomUUID();
   const email = checkEmail(body.email);
   const password = await hash(body.password ?? crypto.randomUUID() + crypto.randomUUID());
@@ -170,19 +149,6 @@ async function withIdentities(sql: Sql, rows: readonly UserRow[]): Promise<Body[
     updated_at: row.updated_at,
     is_anonymous: row.is_anonymous ?? false,
   }));
-}
-
-async function json(request: Request): Promise<Body> {
-  const body = await readJsonObject(request);
-  if (body === null) throw new AuthError(400, "bad_json", "Could not parse request body as a JSON object");
-  return body;
-}
-
-function checkEmail(email: unknown): string {
-  if (typeof email !== "string" || !EMAIL.test(email)) {
-    throw invalid("Unable to validate email address: invalid format");
-  }
-  return email.toLowerCase();
 }
 
 async function hash(password: unknown): Promise<string> {

@@ -7,8 +7,10 @@ import type { GatewayConnection } from "./database.ts";
 import { drained } from "./drain.ts";
 import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
+import { refuseForeignHost } from "./hosts.ts";
 import { Keys } from "./keys.ts";
 import type { Settings } from "./settings.ts";
+import { isSignInLinkPath, signInLinks } from "./sign_in_links.ts";
 import { currentRequest } from "./writes.ts";
 import { FileStore } from "./storage/files.ts";
 import { Storage } from "./storage/routes.ts";
@@ -28,9 +30,11 @@ export async function createHandler(settings: Settings, connection: GatewayConne
   const lite = createLite(settings, connection);
 
   const route = async (request: Request): Promise<Response> => {
+    const refused = refuseForeignHost(request);
+    if (refused) return refused;
     const { pathname } = new URL(request.url);
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
-      return await serveDashboard(request, settings.dashboardDir);
+      return await serveDashboard(request, settings);
     }
     // Functions answer for themselves, as they do when deployed.
     if (isPreflight(request) && !pathname.startsWith("/functions/v1")) return preflight(request);
@@ -39,6 +43,9 @@ export async function createHandler(settings: Settings, connection: GatewayConne
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
     if (isAdminUsersPath(pathname)) return withCors(await adminUsers(translated, connection, keys));
+    if (isSignInLinkPath(pathname)) {
+      return withCors(await signInLinks(translated, connection, keys, (inner) => lite.fetch(inner)));
+    }
     const response = pathname.startsWith("/rest/v1")
       ? await callDataApi(translated, lite, connection)
       : await lite.fetch(translated);

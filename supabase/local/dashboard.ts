@@ -1,4 +1,5 @@
-/** The dashboard's static files. */
+/** The dashboard's static files, and the configuration it starts from. */
+import type { Settings } from "./settings.ts";
 
 const TYPES: Record<string, string> = {
   css: "text/css; charset=utf-8",
@@ -19,16 +20,56 @@ const TYPES: Record<string, string> = {
 };
 
 /** Serve a file of the dashboard; a path without an extension is a page of the app, which routes it itself. */
-export async function serveDashboard(request: Request, directory: string | null): Promise<Response> {
-  if (!directory) return new URL(request.url).pathname === "/" ? welcome() : notFound();
+export async function serveDashboard(request: Request, settings: Settings): Promise<Response> {
+  const response = await findPage(request, settings);
+  for (const [name, value] of Object.entries(protection(request))) response.headers.set(name, value);
+  return response;
+}
+
+async function findPage(request: Request, settings: Settings): Promise<Response> {
+  const directory = settings.dashboardDir;
+  const { pathname, origin } = new URL(request.url);
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response(null, { status: 405, headers: { Allow: "GET, HEAD" } });
   }
-  const segments = decodedSegments(new URL(request.url).pathname);
+  if (pathname === "/config.json") return configuration(origin, settings);
+  if (!directory) return pathname === "/" ? welcome() : notFound();
+  const segments = decodedSegments(pathname);
   if (!segments) return notFound();
   const last = segments.at(-1) ?? "";
   const relative = last.includes(".") ? segments.join("/") : "index.html";
   return await sendFile(`${directory}/${relative}`, relative, request.method === "HEAD");
+}
+
+/** Where the dashboard finds its Supabase; no other origin may read this, since no CORS header allows it. */
+function configuration(origin: string, { publishableKey, version }: Settings): Response {
+  const config = { supabaseUrl: origin, publishableKey, embedded: true, version };
+  return Response.json(config, { headers: { "Cache-Control": "no-store" } });
+}
+
+/** Headers that keep text from agents from ever becoming code, and other sites from framing the pages. */
+function protection(request: Request): Record<string, string> {
+  const policy = {
+    "default-src": "'self'",
+    "script-src": "'self'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "media-src": "'self' blob:",
+    // Not every browser counts a socket to the same host as 'self'.
+    "connect-src": `'self' ws://${new URL(request.url).host}`,
+    "frame-ancestors": "'none'",
+    "base-uri": "'self'",
+    "object-src": "'none'",
+    "form-action": "'self'",
+  };
+  return {
+    "Content-Security-Policy": Object.entries(policy).map((rule) => rule.join(" ")).join("; "),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+  };
 }
 
 /** The path's parts, or null when one of them would leave the directory. */
@@ -59,9 +100,6 @@ async function sendFile(path: string, relative: string, headOnly: boolean): Prom
     "Content-Length": String(info.size),
     // Built assets carry a hash in their name; pages and anything else must be asked for again.
     "Cache-Control": relative.startsWith("assets/") ? "public, max-age=31536000, immutable" : "no-cache",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
   };
   if (headOnly) {
     file.close();

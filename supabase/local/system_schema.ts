@@ -35,6 +35,15 @@ create or replace function auth.email() returns text language sql stable set sea
 $$;
 `;
 
+// Of a link only a digest is kept: whoever reads the table can sign in with none of them.
+const SIGN_IN_LINKS_SQL = `
+create table if not exists auth.sign_in_links (
+  token_digest text primary key,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  expires_at timestamptz not null
+);
+`;
+
 // No default privileges: on hosted projects a new table is granted to no API role either.
 const GRANTS_SQL = `
 grant usage on schema public, auth, storage, extensions to anon, authenticated, service_role;
@@ -76,6 +85,7 @@ export async function ensureSystemSchema(connection: GatewayConnection): Promise
     getAuthSchemaSql(),
     getStorageSchemaSql(),
     AUTH_FUNCTIONS_SQL,
+    SIGN_IN_LINKS_SQL,
     GRANTS_SQL,
     SCHEMA_WATCH_SQL,
   ];

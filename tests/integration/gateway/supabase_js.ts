@@ -40,3 +40,15 @@ const signedUp = data(await visitor.auth.signUp({ email: `${crypto.randomUUID()}
 strictEqual(data(await visitor.rpc("who_am_i")).uid, signedUp.user?.id);
 strictEqual(data(await visitor.functions.invoke("health", { method: "GET" })).status, "ok");
 ok(data(await admin.auth.admin.listUsers()).users.some((user) => user.id === signedUp.user?.id));
+
+const email = `${crypto.randomUUID()}@example.com`;
+const link = data(await admin.auth.admin.generateLink({ type: "magiclink", email }));
+const { hashed_token: token_hash, verification_type: type } = link.properties;
+const holder = createClient(url, publishableKey, options);
+const linked = data(await holder.auth.verifyOtp({ token_hash, type: type as "magiclink" }));
+strictEqual(linked.user?.email, email);
+strictEqual(data(await holder.rpc("who_am_i")).uid, link.user.id);
+const renewed = data(await holder.auth.refreshSession());
+ok(renewed.session && renewed.session.refresh_token !== linked.session?.refresh_token);
+const again = await createClient(url, publishableKey, options).auth.verifyOtp({ token_hash, type: "magiclink" });
+strictEqual(again.error?.code, "otp_expired");

@@ -40,11 +40,52 @@ def test_the_dashboard_is_served_and_its_pages_route_themselves(http: httpx.Clie
     assert http.post("/").status_code == 405
 
 
+def test_the_dashboard_learns_where_its_supabase_is(gateway: Gateway, http: httpx.Client) -> None:
+    answer = http.get("/config.json", headers={"Origin": "http://elsewhere.example"})
+    assert answer.json() == {
+        "supabaseUrl": gateway.url,
+        "publishableKey": gateway.settings.publishable_key,
+        "embedded": True,
+        "version": "1.2.3",
+    }
+    assert answer.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in answer.headers, "other origins' pages have no business with it"
+    assert gateway.settings.secret_key not in answer.text
+    port = gateway.url.rsplit(":", 1)[1]
+    assert httpx.get(f"http://localhost:{port}/config.json").json()["supabaseUrl"] == f"http://localhost:{port}"
+
+
+def test_pages_run_no_foreign_code_and_are_in_no_foreign_frame(gateway: Gateway, http: httpx.Client) -> None:
+    for path in ("/", "/runs/7", "/assets/app-1.js", "/none.js"):
+        headers = http.get(path).headers
+        policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == policy["script-src"] == "'self'"
+        assert policy["object-src"] == policy["frame-ancestors"] == "'none'"
+        assert policy["connect-src"] == f"'self' {gateway.url.replace('http', 'ws')}"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "host", ["rebound.example", "127.0.0.1.rebound.example", "localhost@rebound.example", "", "[::2]"]
+)
+@pytest.mark.parametrize("path", ["/config.json", "/", "/rest/v1/authors", "/functions/v1/health", "/auth/v1/verify"])
+def test_a_name_that_was_pointed_here_is_refused(http: httpx.Client, host: str, path: str) -> None:
+    answer = http.get(path, headers={"Host": host})
+    assert answer.status_code in (400, 421)
+    assert "sb_publishable_" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:80", "[::1]:8000"])
+def test_every_name_of_this_machine_is_answered_to(http: httpx.Client, host: str) -> None:
+    assert http.get("/config.json", headers={"Host": host}).status_code == 200
+
+
 @pytest.mark.parametrize(
     "path", ["/..%2f..%2fetc%2fpasswd.txt", "/%2e%2e/%2e%2e/etc/hosts.x", "/a%00.txt", "/assets", "/%E0%A4%A.js"]
 )
 def test_no_file_outside_the_dashboard_is_served(gateway: Gateway, path: str) -> None:
-    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":", 1)[1]))) as connection:
         connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))

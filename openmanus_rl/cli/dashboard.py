@@ -1,0 +1,125 @@
+"""`dashboard`: a link that signs in to it, or its files for a web server of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+from rich.markup import escape
+
+from openmanus_rl import __version__
+from openmanus_rl.cli.console import messages, output, print_error, print_json
+from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.cli.stack import NOT_RUNNING, names_another
+from openmanus_rl.errors import NotFoundError, SettingsError, StackError
+from openmanus_rl.local import launch
+from openmanus_rl.local.assets import find_assets
+from openmanus_rl.local.dashboard_export import export_dashboard
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.owner import OWNER_EMAIL, sign_in_link
+from openmanus_rl.settings import Settings, key_kind, load_settings
+
+
+def dashboard(
+    address: Annotated[
+        str | None, typer.Option("--address", help="On a hosted project: where its dashboard is deployed.")
+    ] = None,
+    email: Annotated[
+        str | None, typer.Option("--email", help="On a hosted project: whose account the link signs in to.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="DIR", help="Write the dashboard's files for the project of the settings."),
+    ] = None,
+    base: Annotated[str, typer.Option("--base", help="With --export: the path it will be served under.")] = "/",
+    force: Annotated[
+        bool, typer.Option("--force", help="With --export: write into a folder that holds other files.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a link that signs in to the dashboard, once and within a day; exit code 3 when nothing runs.
+
+    \b
+    openmanus-rl dashboard
+    openmanus-rl dashboard --address https://runs.example.org/ --email ada@example.org
+    openmanus-rl dashboard --export site --base /openmanus-rl/
+    """
+    settings = load_settings()
+    if export is not None:
+        _export(settings, export, base=base, force=force, as_json=as_json)
+        return
+    running = launch.find_running(Home(settings.home.resolve()))
+    if names_another(settings, running):
+        link, who = _hosted_link(settings, address, email)
+    elif address is not None or email is not None:
+        raise typer.BadParameter(
+            "is for a hosted project; set SUPABASE_URL and its keys", param_hint="--address/--email"
+        )
+    elif running is None:
+        message = "nothing runs here; start it with `openmanus-rl up`"
+        print_json({"running": False, "message": message}) if as_json else print_error(message)
+        raise typer.Exit(NOT_RUNNING)
+    else:
+        link, who = sign_in_link(running), OWNER_EMAIL
+        if find_assets().dashboard is None:
+            messages.print("This installation has no dashboard: its address shows none until one is built")
+    if as_json:
+        print_json({"running": True, "dashboard_url": link, "email": who})
+    else:
+        output.print(escape(link))
+
+
+def _hosted_link(settings: Settings, address: str | None, email: str | None) -> tuple[str, str]:
+    for option, value, what in (
+        ("--address", address, "where the dashboard is deployed (`--export` makes the files to deploy)"),
+        ("--email", email, "whose account the link signs in to"),
+    ):
+        if value is None:
+            raise typer.BadParameter(f"is missing: say {what}", param_hint=option)
+    assert address is not None
+    assert email is not None
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.fragment:
+        raise typer.BadParameter(
+            f"{address!r} is not an address such as https://runs.example.org/", param_hint="--address"
+        )
+    settings.require_service_role_key()
+
+    # Here, not above: it loads every database client, which the embedded stack's link need not wait for.
+    from openmanus_rl.gateway import get_gateway
+
+    users = get_gateway().users
+    if users.find_by_email(email) is None:
+        raise NotFoundError(
+            f"{email} has no account at {settings.require_url()}",
+            hint=f"`openmanus-rl members add {email} --role viewer` makes one",
+        )
+    return f"{address}#token_hash={users.make_sign_in_token(email)}", email
+
+
+def _export(settings: Settings, folder: Path, *, base: str, force: bool, as_json: bool) -> None:
+    if not (base.startswith("/") and base.endswith("/")):
+        raise typer.BadParameter(f"{base!r} must begin and end with a slash", param_hint="--base")
+    source = find_assets().dashboard
+    if source is None:
+        raise StackError("this installation has no dashboard to export; a released package carries one")
+    if settings.url is None:
+        raise SettingsError(
+            "SUPABASE_URL is missing: exported files serve one hosted project",
+            setting="SUPABASE_URL",
+            hint="set SUPABASE_URL and SUPABASE_ANON_KEY; the embedded stack serves its dashboard itself",
+        )
+    key = settings.require_anon_key()
+    # The settings check this too; here it would be published.
+    if key_kind(key).privileged:
+        raise SettingsError("SUPABASE_ANON_KEY is not a publishable key", setting="SUPABASE_ANON_KEY")
+    config = {"supabaseUrl": settings.url, "publishableKey": key, "embedded": False, "version": __version__}
+    export_dashboard(source, folder, config=config, base=base, force=force)
+    if as_json:
+        print_json({"exported": str(folder), "base": base, "supabaseUrl": settings.url})
+    else:
+        output.print(
+            f"The dashboard of {escape(settings.url)} is in {escape(str(folder))}, to be served under {escape(base)}"
+        )

@@ -1,0 +1,54 @@
+/** What our own parts of `/auth/v1` share: its errors, its bodies, and who may administer. */
+import { readJsonObject } from "./bodies.ts";
+import type { GatewayConnection } from "./database.ts";
+import type { Keys } from "./keys.ts";
+
+export type Body = Record<string, unknown>;
+export type Sql = GatewayConnection["driver"];
+
+const EMAIL = /^[^\s@]+@[^\s@]+$/;
+
+/** A refusal in GoTrue's shape. */
+export class AuthError extends Error {
+  constructor(readonly status: number, readonly code: string, message: string, readonly more: Body = {}) {
+    super(message);
+  }
+
+  toResponse(): Response {
+    const body = { code: this.status, error_code: this.code, msg: this.message, ...this.more };
+    return Response.json(body, { status: this.status });
+  }
+}
+
+export const invalid = (message: string) => new AuthError(400, "validation_failed", message);
+
+/** Answer, with refusals as responses. */
+export async function answered(answer: () => Promise<Response>): Promise<Response> {
+  try {
+    return await answer();
+  } catch (error) {
+    if (error instanceof AuthError) return error.toResponse();
+    throw error;
+  }
+}
+
+/** Let nobody administer without the secret key. */
+export async function requireSecretKey(request: Request, keys: Keys): Promise<void> {
+  const apikey = request.headers.get("apikey");
+  if (!apikey || (await keys.kindOf(apikey)) !== "secret") {
+    throw new AuthError(apikey ? 403 : 401, "not_admin", "User not allowed");
+  }
+}
+
+export async function json(request: Request): Promise<Body> {
+  const body = await readJsonObject(request);
+  if (body === null) throw new AuthError(400, "bad_json", "Could not parse request body as a JSON object");
+  return body;
+}
+
+export function checkEmail(email: unknown): string {
+  if (typeof email !== "string" || !EMAIL.test(email)) {
+    throw invalid("Unable to validate email address: invalid format");
+  }
+  return email.toLowerCase();
+}

@@ -1,0 +1,158 @@
+/**
+ * Signing in with a link: `/auth/v1/admin/generate_link` and `/auth/v1/verify`, in GoTrue's shapes.
+ *
+ * Supabase Lite keeps one token a user, in clear, and lets six digits stand for it. Here any number of links are valid at
+ * once, each for one use, and nothing shorter than a link signs in.
+ */
+import { createUser, readUser } from "./admin_users.ts";
+import { answered, AuthError, type Body, checkEmail, invalid, json, requireSecretKey, type Sql } from "./auth_api.ts";
+import type { GatewayConnection } from "./database.ts";
+import { isLoopback } from "./hosts.ts";
+import type { Keys } from "./keys.ts";
+
+const PATH = /^\/auth\/v1\/(admin\/generate_link|verify|otp|magiclink|recover|resend)\/?$/;
+const TOKEN_BYTES = 32;
+const VALID_HOURS = 24;
+/** What a client may call the link that it redeems: to GoTrue these are all links sent by e-mail. */
+const VERIFIED_TYPES = new Set(["magiclink", "email", "signup"]);
+
+type Fetch = (request: Request) => Response | Promise<Response>;
+type OpenSession = (refreshToken: string) => Response | Promise<Response>;
+
+/** Whether a request is for these endpoints. */
+export function isSignInLinkPath(pathname: string): boolean {
+  return PATH.test(pathname);
+}
+
+export async function signInLinks(
+  request: Request,
+  connection: GatewayConnection,
+  keys: Keys,
+  lite: Fetch,
+): Promise<Response> {
+  return await answered(async () => {
+    const endpoint = PATH.exec(new URL(request.url).pathname)![1];
+    if (endpoint === "admin/generate_link") {
+      requireMethod(request, "POST");
+      await requireSecretKey(request, keys);
+      return await generateLink(request, connection.driver);
+    }
+    if (endpoint === "verify") {
+      // As on hosted projects no key is asked for: the link itself is the proof.
+      const openSession = (refreshToken: string) => lite(refreshRequest(request.url, keys, refreshToken));
+      if (request.method === "GET") return await followLink(request, connection.driver, openSession);
+      requireMethod(request, "POST");
+      const { type, token_hash } = await json(request);
+      return await signIn(connection.driver, openSession, type, token_hash);
+    }
+    const message = "No e-mail is sent from here; `openmanus-rl dashboard` prints a sign-in link";
+    throw new AuthError(422, "email_provider_disabled", message);
+  });
+}
+
+async function generateLink(request: Request, sql: Sql): Promise<Response> {
+  const url = new URL(request.url);
+  const body = await json(request);
+  if (body.type !== "magiclink") throw invalid(`Only links of type "magiclink" are made here`);
+  const user = await findOrCreateUser(sql, checkEmail(body.email));
+  const token = randomToken();
+  await sql`delete from auth.sign_in_links where expires_at < now()`;
+  await sql`
+    insert into auth.sign_in_links (token_digest, user_id, expires_at)
+    values (${await digest(token)}, ${String(user.id)}, now() + make_interval(hours => ${VALID_HOURS}))`;
+  const redirectTo = String(body.redirect_to ?? url.searchParams.get("redirect_to") ?? `${url.origin}/`);
+  const query = new URLSearchParams({ token, type: "magiclink", redirect_to: redirectTo });
+  return Response.json({
+    ...user,
+    action_link: `${url.origin}/auth/v1/verify?${query}`,
+    email_otp: "",
+    hashed_token: token,
+    redirect_to: redirectTo,
+    verification_type: "magiclink",
+  });
+}
+
+/** As GoTrue does, make an account for an address that has none: only the secret key gets here. */
+async function findOrCreateUser(sql: Sql, email: string): Promise<Body> {
+  const find = () => sql<{ id: string }[]>`select id from auth.users where email = ${email} and not is_sso_user`;
+  let [found] = await find();
+  if (!found) {
+    try {
+      return await createUser(sql, { email, email_confirm: true });
+    } catch (error) {
+      if ((error as { code?: string }).code !== "23505") throw error;
+      [found] = await find(); // another request made it in the meantime
+    }
+  }
+  return await readUser(sql, found.id);
+}
+
+/** Give a session for a link, once. */
+async function signIn(sql: Sql, openSession: OpenSession, type: unknown, token: unknown): Promise<Response> {
+  if (typeof type !== "string" || !type) throw invalid("Verify requires a verification type");
+  if (typeof token !== "string" || !token) throw invalid("Verify requires a token hash");
+  const refreshToken = VERIFIED_TYPES.has(type) ? await redeem(sql, token) : null;
+  // One answer for every kind of wrong link: it tells nothing about who has an account.
+  if (!refreshToken) throw new AuthError(403, "otp_expired", "Email link is invalid or has expired");
+  return await openSession(refreshToken);
+}
+
+function refreshRequest(base: string, keys: Keys, refreshToken: string): Request {
+  const headers = { apikey: keys.opaque("publishable"), "content-type": "application/json" };
+  const body = JSON.stringify({ refresh_token: refreshToken });
+  return new Request(new URL("/auth/v1/token?grant_type=refresh_token", base), { method: "POST", headers, body });
+}
+
+/**
+ * Use a link up and return a refresh token of a new session, or null.
+ *
+ * Supabase Lite turns that token into the session that the client gets, so that it is refreshed and ended like any other.
+ */
+async function redeem(sql: Sql, token: string): Promise<string | null> {
+  const tokenDigest = await digest(token);
+  return await sql.begin(async (transaction) => {
+    const [link] = await transaction<{ user_id: string }[]>`
+      delete from auth.sign_in_links where token_digest = ${tokenDigest} and expires_at > now() returning user_id`;
+    if (!link) return null;
+    const [user] = await transaction`
+      update auth.users set email_confirmed_at = coalesce(email_confirmed_at, now())
+      where id = ${link.user_id} and coalesce(banned_until <= now(), true) returning id`;
+    if (!user) return null;
+    const session = crypto.randomUUID();
+    const refreshToken = randomToken();
+    await transaction`insert into auth.sessions (id, user_id, aal) values (${session}, ${link.user_id}, 'aal1')`;
+    await transaction`
+      insert into auth.refresh_tokens (id, token, user_id, session_id)
+      values (${crypto.randomUUID()}, ${refreshToken}, ${link.user_id}, ${session})`;
+    return refreshToken;
+  });
+}
+
+/** Follow an action link in a browser: to the page that it names, with the session in the fragment. */
+async function followLink(request: Request, sql: Sql, openSession: OpenSession): Promise<Response> {
+  const { origin, searchParams } = new URL(request.url);
+  const target = new URL(searchParams.get("redirect_to") || "/", origin);
+  if (!isLoopback(target.hostname)) throw invalid("redirect_to must be an address of this machine");
+  const answer = await signIn(sql, openSession, searchParams.get("type"), searchParams.get("token"));
+  if (!answer.ok) return answer;
+  const session = await answer.json();
+  const names = ["access_token", "refresh_token", "expires_in", "expires_at", "token_type"];
+  target.hash = new URLSearchParams([...names.map((name) => [name, String(session[name])]), ["type", "magiclink"]])
+    .toString();
+  return new Response(null, { status: 303, headers: { Location: target.href, "Cache-Control": "no-store" } });
+}
+
+function requireMethod(request: Request, method: string): void {
+  if (request.method !== method) {
+    throw new AuthError(405, "method_not_allowed", `${request.method} is not supported here`);
+  }
+}
+
+function randomToken(): string {
+  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toBase64({ alphabet: "base64url", omitPadding: true });
+}
+
+async function digest(token: string): Promise<string> {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
+  return new Uint8Array(bytes).toHex();
+}
