@@ -4,6 +4,7 @@ import {
   keepPreviousData,
   QueryClient,
   useInfiniteQuery,
+  useQueries,
   useQuery,
   type UseQueryResult,
 } from "@tanstack/react-query";
@@ -53,6 +54,23 @@ export function useLive<T>(subject: Subject, key: Key, read: Read<T>, options: O
     meta: { subject },
     enabled: options.enabled,
     placeholderData: options.keep ? keepPreviousData : undefined,
+  });
+}
+
+interface Reading<T> {
+  subject: Subject;
+  key: Key;
+  read: Read<T>;
+}
+
+/** Read the same of several subjects, each again when it changes. */
+export function useLiveMany<T>(readings: Reading<T>[]): UseQueryResult<T, Error>[] {
+  return useQueries({
+    queries: readings.map(({ subject, key, read }) => ({
+      queryKey: key,
+      queryFn: ({ signal }: { signal: AbortSignal }) => timed(key, () => read(signal)),
+      meta: { subject },
+    })),
   });
 }
 

@@ -3,7 +3,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useElementSize, useMergedRef } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
-import { number, UNKNOWN } from "@/view/format.ts";
+import { duration, number, UNKNOWN } from "@/view/format.ts";
 import { tooltip } from "./tooltip.ts";
 
 export interface Line {
@@ -16,6 +16,10 @@ export interface Line {
   faint?: boolean;
   dash?: number[];
   points?: boolean;
+  /** A null is a gap in the line, not a point to pass over. */
+  gaps?: boolean;
+  /** Where there is a value that cannot be drawn, marked at the foot of the chart. */
+  marks?: number[];
 }
 
 /** A filled stretch between two lines, by their places in `lines`. */
@@ -25,6 +29,8 @@ export interface Band {
   fill: string;
 }
 
+export type Axis = "number" | "time" | "elapsed";
+
 export type Range = [from: number, to: number];
 
 interface Props {
@@ -33,8 +39,8 @@ interface Props {
   lines: Line[];
   bands?: Band[];
   height?: number;
-  /** x as the number it is, or as seconds since 1970. */
-  axis?: "number" | "time";
+  /** x as the number it is, as seconds since 1970, or as seconds since a beginning. */
+  axis?: Axis;
   isLog?: boolean;
   yRange?: Range;
   formatY?: (value: number) => string;
@@ -48,6 +54,13 @@ interface Props {
 
 const AXIS_FONT = "11px system-ui, sans-serif";
 const CLICK_PIXELS = 4;
+/** Between ticks of elapsed time: whole seconds, minutes, hours and days. */
+const ELAPSED_STEPS = [
+  ...[0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * 60),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * 3600),
+  ...[1, 2, 5, 10, 20, 50, 100].map((days) => days * 86400),
+];
 
 export function Chart(props: Props) {
   const { ref: measured, width } = useElementSize<HTMLDivElement>();
@@ -60,7 +73,7 @@ export function Chart(props: Props) {
   const height = props.height ?? 200;
   // What the plot is made of; the rest can change without making it anew.
   const shape = JSON.stringify([
-    props.lines.map((line) => [line.label, line.color, line.width, line.faint, line.dash, line.points]),
+    props.lines.map((line) => [line.label, line.color, line.width, line.faint, line.dash, line.points, line.gaps]),
     props.bands,
     props.axis,
     props.isLog,
@@ -129,7 +142,8 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
       {
         ...common,
         size: 28,
-        values: axis === "number" ? (_plot, values) => values.map((value) => number(value)) : undefined,
+        values: axis === "time" ? undefined : (_plot, values) => values.map((value) => xText(axis, value)),
+        incrs: axis === "elapsed" ? ELAPSED_STEPS : undefined,
       },
       { ...common, size: 58, values: (_plot, values) => values.map((value) => (value === null ? "" : formatY(value))) },
     ],
@@ -141,9 +155,41 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
       points: { size: 6 },
       bind: { dblclick: () => () => (latest.current.onZoom?.(null), null) },
     },
-    hooks: { setSelect: [(plot) => zoomed(plot, latest.current)], ready: [(plot) => listen(plot, latest)] },
+    hooks: {
+      setSelect: [(plot) => zoomed(plot, latest.current)],
+      ready: [(plot) => listen(plot, latest)],
+      draw: [(plot) => mark(plot, latest.current.lines)],
+    },
     plugins: [tooltip(() => latest.current)],
   };
+}
+
+/** A place on the x axis in words. */
+export function xText(axis: Axis, x: number): string {
+  if (axis === "time") return new Date(x * 1000).toLocaleString();
+  return axis === "elapsed" ? duration(x * 1000) : number(x);
+}
+
+function mark(plot: uPlot, lines: Line[]): void {
+  const { ctx, bbox } = plot;
+  const size = 3 * devicePixelRatio;
+  const foot = bbox.top + bbox.height - size;
+  ctx.save();
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  for (const line of lines) {
+    ctx.strokeStyle = line.color;
+    for (const x of line.marks ?? []) {
+      const at = plot.valToPos(x, "x", true);
+      if (at < bbox.left || at > bbox.left + bbox.width) continue;
+      ctx.beginPath();
+      ctx.moveTo(at - size, foot - size);
+      ctx.lineTo(at + size, foot + size);
+      ctx.moveTo(at + size, foot - size);
+      ctx.lineTo(at - size, foot + size);
+      ctx.stroke();
+    }
+  }
+  ctx.restore();
 }
 
 function series(line: Line): uPlot.Series {
@@ -152,7 +198,7 @@ function series(line: Line): uPlot.Series {
     stroke: line.faint ? `${line.color}40` : line.color,
     width: line.width ?? (line.faint ? 1 : 1.6),
     dash: line.dash,
-    spanGaps: true,
+    spanGaps: !line.gaps,
     points: { show: line.points ?? (line.x.length === 1 ? true : undefined), size: 5 },
   };
 }

@@ -1,11 +1,11 @@
 /** The values under the cursor, beside it. Texts are set as text: names of metrics and runs are anyone's. */
 import type uPlot from "uplot";
 import { number } from "@/view/format.ts";
-import type { Line } from "./chart.tsx";
+import { type Axis, type Line, xText } from "./chart.tsx";
 
 interface Shown {
   lines: Line[];
-  axis?: "number" | "time";
+  axis?: Axis;
   formatY?: (value: number) => string;
   onPick?: unknown;
 }
@@ -33,10 +33,15 @@ export function tooltip(shown: () => Shown): uPlot.Plugin {
   };
 }
 
-function fill(box: HTMLDivElement, plot: uPlot, index: number, { lines, axis, formatY = number }: Shown): void {
+function fill(
+  box: HTMLDivElement,
+  plot: uPlot,
+  index: number,
+  { lines, axis = "number", formatY = number }: Shown,
+): void {
   const x = plot.data[0][index]!;
   const head = document.createElement("strong");
-  head.textContent = axis === "time" ? new Date(x * 1000).toLocaleString() : number(x);
+  head.textContent = xText(axis, x);
   const rows = lines.flatMap((line, place) => {
     const value = plot.data[place + 1]?.[index];
     return line.faint || value === null || value === undefined ? [] : [row(line, formatY(value))];

@@ -1,0 +1,122 @@
+import { ActionIcon, Group, Modal, Text, Tooltip } from "@mantine/core";
+import { useDisclosure, useElementSize } from "@mantine/hooks";
+import { IconArrowsMaximize, IconDownload } from "@tabler/icons-react";
+import { useMemo } from "react";
+import { download, plain } from "@/components/agent_text.tsx";
+import { Chart } from "@/components/chart/chart.tsx";
+import { number, UNKNOWN } from "@/view/format.ts";
+import classes from "./charts.module.css";
+import { type ChartedRun, draw, type Drawn, type Shown, stepAt, toCsv } from "./lines.ts";
+import { useSeries } from "./series.ts";
+import type { ChangeChartView, ChartView } from "./view.ts";
+
+export interface MetricChartProps {
+  name: string;
+  runs: ChartedRun[];
+  view: ChartView;
+  change: ChangeChartView;
+  onPick?: (step: number) => void;
+}
+
+export const CHART_HEIGHT = 190;
+
+/** One metric of the runs, with its latest value. */
+export function MetricChart(props: MetricChartProps) {
+  const [isLarge, large] = useDisclosure(false);
+  const { name } = props;
+  return (
+    <>
+      <Body {...props} height={CHART_HEIGHT} onExpand={large.open} />
+      <Modal
+        opened={isLarge}
+        onClose={large.close}
+        size="95vw"
+        title={plain(name)}
+        closeButtonProps={{ "aria-label": "Close" }}
+      >
+        {isLarge && <Body {...props} height={Math.max(240, Math.round(innerHeight * 0.65))} />}
+      </Modal>
+    </>
+  );
+}
+
+function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChartProps & {
+  height: number;
+  onExpand?: () => void;
+}) {
+  const { ref, width } = useElementSize<HTMLDivElement>();
+  // In steps of 200, so that a wider window need not read all charts again.
+  const maxPoints = width ? Math.min(2000, Math.max(400, Math.ceil(width / 200) * 200)) : 600;
+  const { shown, error, isLoading } = useSeries({ runs, name, axis: view.axis, zoom: view.zoom, maxPoints });
+  const { axis, smoothing, isLog } = view;
+  const drawn = useMemo(() => draw(shown, { axis, smoothing, isLog }), [axis, smoothing, isLog, shown]);
+  const pick = (x: number) => {
+    const step = axis === "step" ? x : stepAt(shown, axis, x);
+    if (step !== null) onPick?.(step);
+  };
+  return (
+    <article ref={ref} className={classes.card} aria-label={plain(name)}>
+      <Group justify="space-between" wrap="nowrap" gap={4} mb={2}>
+        {onExpand
+          ? <Text component="h3" size="sm" fw={600} truncate title={plain(name)} m={0}>{plain(name)}</Text>
+          : <span />}
+        <Group gap={2} wrap="nowrap">
+          {shown.length === 1 && <Text size="sm" className={classes.last}>{lastValue(shown[0]!)}</Text>}
+          <Tooltip label="Download what is shown as CSV">
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="sm"
+              aria-label={`Download ${plain(name)} as CSV`}
+              disabled={!shown.length}
+              onClick={() => download(toCsv(shown, name), `${name.replaceAll("/", "_")}.csv`, "text/csv")}
+            >
+              <IconDownload size={14} />
+            </ActionIcon>
+          </Tooltip>
+          {onExpand && (
+            <Tooltip label="Enlarge">
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                size="sm"
+                aria-label={`Enlarge ${plain(name)}`}
+                onClick={onExpand}
+              >
+                <IconArrowsMaximize size={14} />
+              </ActionIcon>
+            </Tooltip>
+          )}
+        </Group>
+      </Group>
+      <Chart
+        title={plain(name)}
+        lines={drawn.lines}
+        height={height}
+        axis={axis === "step" ? "number" : axis}
+        isLog={isLog}
+        zoom={view.zoom}
+        onZoom={change.zoom}
+        onPick={onPick && pick}
+        cursorGroup="metrics"
+      />
+      <Text size="xs" c="dimmed" className={classes.note}>
+        {note(drawn, { error, isLoading, isEmpty: !shown.length })}
+      </Text>
+    </article>
+  );
+}
+
+function lastValue({ series }: Shown): string {
+  const value = series.values.at(-1);
+  return value === undefined ? UNKNOWN : number(value);
+}
+
+/** What the lines themselves do not say. */
+function note(drawn: Drawn, state: { error: Error | null; isLoading: boolean; isEmpty: boolean }): string {
+  if (state.isEmpty && state.error) return state.error.message;
+  if (state.isEmpty) return state.isLoading ? "Reading…" : "No points in this stretch";
+  const notes = Object.entries(drawn.strange).map(([what, count]) => `${count.toLocaleString("en-US")} ${what}`);
+  if (drawn.notPositive) notes.push(`${drawn.notPositive.toLocaleString("en-US")} not above 0, not on this scale`);
+  return notes.join(" · ");
+}
