@@ -70,6 +70,10 @@ update public.training_runs set heartbeat_at = now() where id = any (%s::uuid[])
   and (heartbeat_at is null or heartbeat_at < now() - interval '5 seconds')
 """
 
+# Who watches is told once, after the last row, and not by a trigger for each.
+_MARK_LATER = "select set_config('openmanus_rl.marks_itself', 'on', true)"
+_MARK = "select internal.mark_runs(%s::uuid[])"
+
 
 class Loader:
     """Loads batches over one connection, which is opened anew after a failure."""
@@ -130,6 +134,7 @@ class Loader:
         return self._connection
 
     def _copy_what_is_new(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
+        connection.execute(_MARK_LATER)
         numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
         chunks = _new_chunks(connection, numbered.get("metric_chunks", []))
         if chunks:
@@ -157,9 +162,13 @@ class Loader:
                 self._copy(connection, kind, placed, sql.Identifier("public", kind))
         if media is not None:
             refused += self._copy_and_merge(connection, {"media": media})
-        alive = {run for known in runs.values() for run in known.values() if run is not None}
+        written = {run for known in runs.values() for run in known.values()}
+        alive = written - {None}
         if alive:
             connection.execute(_BEAT, [list(alive)])
+        written |= {chunk["training_run_id"] for chunk in chunks.values()}
+        if written:
+            connection.execute(_MARK, [list(written)])
         return refused
 
     def _copy_and_merge(

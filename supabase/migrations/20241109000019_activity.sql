@@ -99,15 +99,95 @@ create trigger mark_activity_on_delete after delete on public.training_runs refe
 select internal.watch(t::regclass, 'insert', 'update', 'delete')
 from unnest(array['public.environments', 'public.tasks', 'public.validators', 'public.training_steps', 'public.model_checkpoints', 'public.evaluations',
   'public.evaluation_results', 'public.rollouts', 'public.jobs']) t;
-select internal.watch(t::regclass, 'insert', 'update')
-from unnest(array['public.agent_states', 'public.observations', 'public.generations', 'public.tool_calls', 'public.rewards', 'public.validations',
-  'public.media', 'public.metric_chunks']) t;
+select internal.watch('public.validations', 'insert', 'update');
+select internal.watch('public.media', 'insert', 'update');
 select internal.watch('public.rollout_groups', 'insert', 'delete');
 -- Not the counts, which change one group at a time, with rollouts that are marked anyway.
 create trigger mark_activity_on_update after update of task_id, number, task_description, metadata on public.rollout_groups
   for each row execute function internal.mark_activity_of_row();
 
-revoke execute on function internal.mark_runs, internal.mark_activity, internal.mark_activity_of_row, internal.mark_activity_of_runs, internal.watch from public;
+-- The many rows ------------------------------------------------------------------------------------------------------------------
+
+-- A transition table of them would cost a sixth of what it costs to write them. Who writes many at once says that it marks them itself,
+-- after the last; for who does not, they are marked one by one.
+do $$
+declare
+  target text;
+begin
+  foreach target in array array['agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'] loop
+    execute format('create trigger mark_activity after insert or update on public.%I for each row
+      when (current_setting(''openmanus_rl.marks_itself'', true) is distinct from ''on'') execute function internal.mark_activity_of_row()', target);
+  end loop;
+end
+$$;
+
+create function internal.mark_staged(kinds text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Of the many rows that were staged, the runs of those that are there now.
+declare
+  sources text := (
+    select string_agg(case
+      when k = 'metric_chunks' then 'select t.training_run_id from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id'
+      when k in ('agent_states', 'rewards') then format(
+        'select r.training_run_id from (select distinct rollout_id from pg_temp.%I) s join public.rollouts r on r.id = s.rollout_id', 'stage_' || k)
+      else format(
+        'select a.training_run_id from (select distinct agent_state_id as id from pg_temp.%I%s) s join public.agent_states a on a.id = s.id', 'stage_' || k,
+        -- What came with its turn is of the turn's run.
+        case when 'agent_states' = any (kinds) then ' except select id from pg_temp.stage_agent_states' end)
+      end, ' union ')
+    from unnest(kinds) k where k in ('agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'));
+  run_ids uuid[];
+begin
+  if sources is not null then
+    execute format('select array(%s)', sources) into run_ids;
+    perform internal.mark_runs(run_ids);
+  end if;
+end
+$$;
+
+create or replace function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
+language plpgsql set search_path = '' set jit = off
+as $$
+-- Merge what is staged; says how many records there were and which were refused.
+declare
+  k text;
+  low integer;
+  high integer;
+  received bigint := 0;
+  refused jsonb;
+  first_refusal record;
+  marks_itself text := current_setting('openmanus_rl.marks_itself', true);
+begin
+  perform set_config('openmanus_rl.marks_itself', 'on', true);
+  for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
+    execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
+    continue when low is null;
+    perform internal.refuse_orphans(k);
+    perform internal.merge_range('merge', k, low, high);
+  end loop;
+  perform set_config('openmanus_rl.marks_itself', coalesce(marks_itself, ''), true);
+  perform internal.mark_staged(kinds);
+  perform internal.beat_runs(kinds);
+
+  if all_or_nothing then
+    select r.* into first_refusal from pg_temp.stage_refused r join internal.record_kinds() p using (kind) order by p.place, r.ordinal limit 1;
+    if found then
+      raise exception using errcode = first_refusal.code, message = first_refusal.message,
+        detail = jsonb_build_object('kind', first_refusal.kind, 'index', first_refusal.ordinal, 'id', first_refusal.id, 'field', first_refusal.field)::text,
+        column = coalesce(first_refusal.field, '');
+    end if;
+  end if;
+  select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'index', r.ordinal, 'id', r.id, 'code', r.code, 'field', r.field,
+    'message', r.message) order by p.place, r.ordinal), '[]')
+  into refused from pg_temp.stage_refused r join internal.record_kinds() p using (kind);
+  return jsonb_build_object('received', received, 'refused', refused);
+end
+$$;
+
+revoke execute on function internal.mark_runs, internal.mark_activity, internal.mark_activity_of_row, internal.mark_activity_of_runs, internal.watch,
+  internal.mark_staged from public;
+grant execute on function internal.mark_runs, internal.mark_staged to authenticated, service_role;
 
 -- Hosted projects tell of changes by this publication.
 do $$
