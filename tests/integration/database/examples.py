@@ -71,6 +71,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             "heartbeat_timeout_seconds": 60,
             "visibility": "private",
             "owner_id": None,
+            "baseline_id": None,
             **times,
             **run_fields,
         },

@@ -141,6 +141,7 @@ ATTACKS: dict[str, Attack] = {
         "status_history", entity="rollouts", entity_id="my rollouts", new_status="success", **MINE
     ),
     "counts of my own": insert("rollout_stats", environment="a", shard=99, success_count=1000, **MINE),
+    "a mark of my own making": insert("activity", changed_at="2026-01-01", **MINE),
     "a rewind of my own making": insert("rewinds", timeline=9, to_step=0, cut_at="2026-01-01", **MINE),
     "making a friend a member": insert("members", user_id=f"@{STRANGER}", role="admin"),
     "a stranger making itself a member": insert("members", actor=STRANGER, user_id=f"@{STRANGER}", role="viewer"),

@@ -6,7 +6,7 @@ import pytest
 
 from .writing import Connection
 
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity"}
 
 
 def column(db: Connection, query: str) -> list[str]:
@@ -27,7 +27,7 @@ def test_every_table_has_row_security(db: Connection) -> None:
 
 def test_every_view_looks_with_its_callers_eyes(db: Connection) -> None:
     views = "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('v', 'm')"
-    assert sorted(column(db, views)) == ["metrics", "run_overview"]
+    assert sorted(column(db, views)) == ["metrics", "run_list", "run_overview"]
     assert column(db, f"{views} and not coalesce('security_invoker=true' = any (reloptions), false)") == []
 
 
@@ -81,6 +81,11 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "turn_chat",
         "generation_prompt",
         "last_step",
+        "run_facets",
+        "run_progress",
+        "run_health",
+        "tasks_of_evaluation",
+        "compare_evaluations",
     }
 
 
@@ -90,7 +95,17 @@ def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
     )
 
 
-READERS = {"metric_series", "metric_names", "run_metrics", "turn_chat", "generation_prompt"}
+READERS = {
+    "metric_series",
+    "metric_names",
+    "run_metrics",
+    "turn_chat",
+    "generation_prompt",
+    "run_facets",
+    "run_progress",
+    "run_health",
+    "compare_evaluations",
+}
 WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt"}
 
 
@@ -127,6 +142,7 @@ def test_the_rules_are_not_to_be_changed_by_a_caller(db: Connection) -> None:
             "define_merge",
             "record_status",
             "count_rollouts",
+            "watch",
         }.isdisjoint(mine), role
         assert (
             column(db, f"select has_schema_privilege('{role}', n, 'create') from unnest(array['public', 'internal']) n")
@@ -156,6 +172,10 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "rewind_run",
         "figures_of_evaluation",
         "measure_again",
+        "mark_runs",
+        "mark_activity",
+        "mark_activity_of_row",
+        "mark_activity_of_runs",
     }
 
 

@@ -50,8 +50,8 @@ OF_A_RUN = {
     "metric_chunks",
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds"}
-VIEWS = {"metrics", "run_overview"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity"}
+VIEWS = {"metrics", "run_list", "run_overview"}
 KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_THE_DATABASE | VIEWS | {"members"}
 
 
@@ -124,7 +124,7 @@ class Table:
         records = self.world.records[self.visibility]
         condition, value = f"{self.key} = %s", records.get(self.name, {}).get("id")
         if self.name in KEPT_BY_THE_DATABASE | VIEWS:
-            column = "id" if self.name == "run_overview" else "training_run_id"
+            column = "id" if self.name in ("run_list", "run_overview") else "training_run_id"
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
             value = self.world.user_ids[VIEWER]
@@ -144,6 +144,8 @@ class Table:
             row[name] = secrets.randbelow(30_000) + 100 if types[name] != "text" else new_id()
         if "status_change_id" in row:
             row["status_change_id"] = new_id()
+        if self.name == "activity":  # One a run: another wants a run that has none.
+            row["training_run_id"] = self.unmarked_run()
         if self.name == "members":
             row["user_id"] = new_id()
             email = f"{row['user_id']}@example.org"
@@ -151,6 +153,15 @@ class Table:
         elif "id" in row:
             row["id"] = new_id()
         return row
+
+    def unmarked_run(self) -> str:
+        made = self.db.execute(
+            "insert into public.training_runs (name, visibility) values ('unmarked', %s) returning id::text as id",
+            [self.visibility],
+        ).fetchone()
+        assert made is not None
+        self.db.execute("delete from public.activity where training_run_id = %s", [made["id"]])
+        return str(made["id"])
 
     def place(self) -> str:
         """Put another row into the table; return its key."""
@@ -206,9 +217,12 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
     before = table.version(key)
     where = {table.key: f"eq.{key}"}
     if verb == "update":
-        column = {"members": "role", "rollout_stats": "environment", "status_history": "message"}.get(
-            table.name, "created_at"
-        )
+        column = {
+            "members": "role",
+            "rollout_stats": "environment",
+            "status_history": "message",
+            "activity": "changed_at",
+        }.get(table.name, "created_at")
         column = (
             "name"
             if table.name == "metric_chunks"
@@ -219,6 +233,7 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
         value = {
             "role": "viewer",
             "created_at": "2026-02-03T04:05:06+00:00",
+            "changed_at": "2026-02-03T04:05:06+00:00",
             "position": secrets.randbelow(30_000),
         }.get(column, new_id())
         answer = world.call(actor, "PATCH", path, params=where, json={column: value})
