@@ -105,8 +105,11 @@ def fill(
     with psycopg.connect(database_url, autocommit=True) as connection:
         if not force:
             _refuse_if_filled(connection)
-        with connection.transaction():
-            landmarks = write(connection, Sizes.of(scale, small=small), seed=seed, on_step=on_step)
+        try:
+            with connection.transaction():
+                landmarks = write(connection, Sizes.of(scale, small=small), seed=seed, on_step=on_step)
+        except psycopg.errors.UniqueViolation as error:
+            raise AlreadyFilled(f"the database was filled before with seed {seed}; say another --seed") from error
         on_step("vacuum", 0.95)
         # Beside the statistics: pages known to be visible to all, without which no index answers alone.
         for (table,) in connection.execute("select tablename from pg_catalog.pg_tables where schemaname = 'public'"):

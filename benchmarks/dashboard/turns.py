@@ -118,7 +118,7 @@ def write_turns(writer: TurnWriter, rollouts: list[dict[str, Any]]) -> None:
     """Give rollouts, newest first, their turns; the newest tenth also tokens."""
     chance = writer.chance
     for place, rollout in enumerate(rollouts):
-        with_tokens = place < max(100, len(rollouts) // 10)
+        with_tokens = place < max(400, len(rollouts) // 10)
         count = rollout["step_count"] or 1
         # Rollouts of one group see the same at first, and in every other group do the same as well.
         place_of_group = _number_of(str(rollout["group_id"] or rollout["id"]))

@@ -21,7 +21,7 @@ select n as number, pg_temp.made_id(2, n) as id,
 from pg_temp.sizes, generate_series(1, tasks) n;
 
 insert into public.tasks (id, external_id, environment, name, description, expected_answer, split, owner_id, created_at, updated_at)
-select t.id, 'task-' || t.number, t.environment, case when t.number % 3 = 0 then 'Task ' || t.number end, t.description,
+select t.id, format('task-%s-%s', current_setting('fill.seed'), t.number), t.environment, case when t.number % 3 = 0 then 'Task ' || t.number end, t.description,
   case when t.number % 2 = 0 then pg_temp.pick(array['42', 'on the desk', 'yes', '17.99 EUR', 'Kernighan'], t.number, 6) end,
   case when t.number % 5 = 0 then 'test' else 'train' end, pg_temp.made_id(1, 1 + t.number % 6),
   made_at, made_at
