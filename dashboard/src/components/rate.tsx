@@ -8,7 +8,7 @@ export function RateBar({ rate, part, whole }: { rate: number | null; part: numb
   return (
     <Group gap={8} wrap="nowrap" title={label}>
       <Progress value={100 * rate} w={64} size="sm" aria-label={`${percent(rate)}, ${label}`} />
-      <Text size="sm" style={{ fontVariantNumeric: "tabular-nums" }}>{percent(rate, 0)}</Text>
+      <Text size="sm" style={{ fontVariantNumeric: "tabular-nums", whiteSpace: "nowrap" }}>{percent(rate, 0)}</Text>
     </Group>
   );
 }

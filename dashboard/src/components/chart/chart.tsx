@@ -141,7 +141,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
     axes: [
       {
         ...common,
-        size: 28,
+        size: axis === "time" ? 44 : 28,
         values: axis === "time" ? undefined : (_plot, values) => values.map((value) => xText(axis, value)),
         incrs: axis === "elapsed" ? ELAPSED_STEPS : undefined,
       },

@@ -212,7 +212,7 @@ function TaskCell({ task }: { task: ListedTask }) {
   return (
     <Stack gap={0}>
       <Link to={`/tasks/${task.id}`}>
-        <Text span lineClamp={2}>{plain(task.name ?? task.description)}</Text>
+        <Text span size="sm" lineClamp={2}>{plain(task.name ?? task.description)}</Text>
       </Link>
       <Text size="xs" c="dimmed" lineClamp={1}>
         {task.external_id !== null && plain(task.external_id)}
