@@ -1,0 +1,158 @@
+/** Runs as lists and comparisons show them. */
+import type { SupabaseClient } from "@supabase/supabase-js";
+import { answered, call, RequestError, supabase } from "@/supabase.ts";
+import type { Double } from "@/view/format.ts";
+
+export interface ListedRun {
+  id: string;
+  name: string;
+  run_name: string | null;
+  algorithm: string | null;
+  environment: string | null;
+  description: string | null;
+  tags: string[] | null;
+  status: string;
+  /** As `status`, but "stalled" where the heartbeat of a running run stopped. */
+  shown_status: string;
+  status_message: string | null;
+  current_step: number | null;
+  total_steps: number | null;
+  progress: number | null;
+  heartbeat_at: string | null;
+  visibility: string;
+  owner_id: string | null;
+  owner_name: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+  created_at: string;
+  updated_at: string;
+  rollout_count: number;
+  completed_count: number;
+  success_rate: number | null;
+  average_reward: Double | null;
+  average_turns: number | null;
+}
+
+const COLUMNS =
+  "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step," +
+  "total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at," +
+  "rollout_count,completed_count,success_rate,average_reward,average_turns";
+
+export interface RunFilters {
+  search: string;
+  status: string[];
+  algorithm: string | null;
+  environment: string | null;
+  owner: string | null;
+  /** Days, such as 2026-03-01, where the person is. */
+  from: string | null;
+  to: string | null;
+}
+
+export interface RunSort {
+  column: string;
+  direction: "asc" | "desc";
+}
+
+export interface RunFacets {
+  algorithms: string[];
+  environments: string[];
+  statuses: string[];
+  owners: { id: string; name: string | null }[];
+  tags: string[];
+}
+
+export interface RunPage {
+  runs: ListedRun[];
+  count: number;
+  page: number;
+}
+
+export const RUNS_PER_PAGE = 50;
+/** What the API says to a page that begins after the last row. */
+const BEYOND_THE_END = "PGRST103";
+
+/** The list is a view that the generated types do not know. */
+function runList() {
+  return (supabase() as unknown as SupabaseClient).from("run_list");
+}
+
+/** A pattern that finds a text anywhere, each of its characters meaning itself. */
+export function containing(text: string): string {
+  // The API turns every * into %, and nothing keeps it from that: any one character stands for it.
+  return `%${text.replace(/[\\%_]/g, "\\$&").replaceAll("*", "_")}%`;
+}
+
+/** The beginning of a day where the person is, or of a day after it. */
+function startOfDay(day: string, later = 0): string | null {
+  const [year, month, date] = day.split("-").map(Number);
+  const time = new Date(year!, month! - 1, date! + later);
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
+}
+
+function matching(filters: RunFilters) {
+  let query = runList().select(COLUMNS, { count: "exact" });
+  const from = filters.from && startOfDay(filters.from);
+  const before = filters.to && startOfDay(filters.to, 1);
+  if (filters.search.trim()) query = query.ilike("search_text", containing(filters.search.trim()));
+  if (filters.status.length) query = query.in("shown_status", filters.status);
+  if (filters.algorithm) query = query.eq("algorithm", filters.algorithm);
+  if (filters.environment) query = query.eq("environment", filters.environment);
+  if (filters.owner) query = query.eq("owner_id", filters.owner);
+  if (from) query = query.gte("created_at", from);
+  if (before) query = query.lt("created_at", before);
+  return query;
+}
+
+/** One page of the runs that match, and how many there are. */
+export async function readRuns(
+  filters: RunFilters,
+  sort: RunSort,
+  page: number,
+  signal: AbortSignal,
+): Promise<RunPage> {
+  const ascending = sort.direction === "asc";
+  // Unknown last either way; a run always has the time at which it was made, and its index knows no such wish.
+  const nullsFirst = sort.column === "created_at" ? undefined : false;
+  const first = (page - 1) * RUNS_PER_PAGE;
+  const response = await matching(filters)
+    .order(sort.column, { ascending, nullsFirst })
+    .order("id")
+    .range(first, first + RUNS_PER_PAGE - 1)
+    .abortSignal(signal);
+  try {
+    const runs = await answered(Promise.resolve(response)) as unknown as ListedRun[];
+    return { runs, count: response.count ?? runs.length, page };
+  } catch (error) {
+    const isBeyond = error instanceof RequestError && error.code === BEYOND_THE_END;
+    if (isBeyond && page > 1) return readRuns(filters, sort, 1, signal);
+    throw error;
+  }
+}
+
+export function readRunFacets(signal: AbortSignal): Promise<RunFacets> {
+  return call<RunFacets>("run_facets", {}, signal);
+}
+
+/** A run as the list shows it; null where it is gone, or not to be seen. */
+export async function readListedRun(id: string, signal: AbortSignal): Promise<ListedRun | null> {
+  const found = await answered(runList().select(COLUMNS).eq("id", id).abortSignal(signal));
+  return (found as unknown as ListedRun[])[0] ?? null;
+}
+
+export type RunName = Pick<ListedRun, "id" | "name" | "run_name" | "shown_status" | "created_at">;
+
+/** The newest runs that hold a text. */
+export async function findRuns(search: string, limit: number, signal: AbortSignal): Promise<RunName[]> {
+  let query = runList().select("id,name,run_name,shown_status,created_at");
+  if (search.trim()) query = query.ilike("search_text", containing(search.trim()));
+  return await answered(
+    query.order("created_at", { ascending: false }).order("id").limit(limit).abortSignal(signal),
+  ) as unknown as RunName[];
+}
+
+/** What a run was configured with. */
+export async function readConfig(id: string, signal: AbortSignal): Promise<unknown> {
+  const rows = await answered(supabase().from("training_runs").select("config").eq("id", id).abortSignal(signal));
+  return rows[0]?.config ?? null;
+}

@@ -1,0 +1,33 @@
+/** How far a run is, how long it took, and how long it may still take. */
+import type { ListedRun } from "@/api/runs.ts";
+import { between } from "@/view/format.ts";
+
+type Timed = Pick<
+  ListedRun,
+  "shown_status" | "progress" | "current_step" | "total_steps" | "started_at" | "finished_at" | "heartbeat_at"
+>;
+
+/** From 0 to 1; null where neither the run nor its steps say. */
+export function progressOf(run: Pick<Timed, "progress" | "current_step" | "total_steps">): number | null {
+  if (run.progress !== null) return run.progress;
+  if (run.current_step === null || !run.total_steps) return null;
+  return Math.min(1, Math.max(0, run.current_step / run.total_steps));
+}
+
+/** Milliseconds left if it goes on as it did; null unless it runs and has come some way. */
+export function timeLeft(run: Timed, now: number): number | null {
+  const progress = progressOf(run);
+  if (run.shown_status !== "running" || !run.started_at || !progress || progress >= 1) return null;
+  const started = new Date(run.started_at).getTime();
+  // How far it is was said with the last heartbeat; since then the time left only went down.
+  const said = run.heartbeat_at ? new Date(run.heartbeat_at).getTime() : now;
+  const whole = Math.max(0, said - started) / progress;
+  return whole > 0 ? Math.max(0, started + whole - now) : null;
+}
+
+/** Milliseconds from the start to the end, or to now while it runs, or to the last sign of life where that stopped. */
+export function durationOf(run: Timed, now: number): number | null {
+  if (run.finished_at) return between(run.started_at, run.finished_at);
+  if (run.shown_status === "running") return between(run.started_at, new Date(now).toISOString());
+  return between(run.started_at, run.heartbeat_at);
+}
