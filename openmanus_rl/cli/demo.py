@@ -11,7 +11,7 @@ from rich.table import Table
 
 from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
-from openmanus_rl.cli.stack import dashboard_fact
+from openmanus_rl.cli.stack import dashboard_fact, dashboard_link
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
 from openmanus_rl.demo.trainer import Figures
 from openmanus_rl.gateway import get_gateway
@@ -48,7 +48,7 @@ def demo(
     with phases("Connecting"):
         get_gateway()
     result = _train_with_progress(steps=steps, seed=seed, name=name)
-    dashboard_url = _dashboard_url()
+    dashboard_url = _dashboard_url(result.run_id)
     if as_json:
         print_json(_report(result, dashboard_url))
     else:
@@ -78,12 +78,13 @@ def _train_with_progress(*, steps: int, seed: int, name: str) -> DemoResult:
         return train(steps=steps, seed=seed, name=name, on_step=on_step)
 
 
-def _dashboard_url() -> str | None:
+def _dashboard_url(run_id: str) -> str | None:
+    """Return a link that signs in and opens the run."""
     settings = load_settings()
     running = launch.find_running(Home(settings.home.resolve()))
     if running is None or settings.url not in (None, running.url):
         return None
-    return running.dashboard_url
+    return dashboard_link(running).replace(running.dashboard_url, f"{running.dashboard_url}runs/{run_id}", 1)
 
 
 def _report(result: DemoResult, dashboard_url: str | None) -> dict[str, Any]:
