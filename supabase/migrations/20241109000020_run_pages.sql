@@ -3,6 +3,7 @@
 alter table public.training_runs add column baseline_id uuid references public.evaluations (id) on delete set null;
 comment on column public.training_runs.baseline_id is 'The evaluation that those of the run are compared with.';
 create unique index training_runs_by_baseline on public.training_runs (baseline_id, id);
+create unique index training_runs_by_name on public.training_runs (name, id);
 create unique index training_runs_by_algorithm on public.training_runs (algorithm, created_at desc, id);
 create unique index training_runs_by_environment on public.training_runs (environment, created_at desc, id);
 select internal.define_merge('training_runs');
@@ -89,41 +90,42 @@ as $$
     else internal.to_double((coalesce(total, 0)::text::numeric + coalesce(beyond, 0)) / n) end
 $$;
 
-create function public.run_progress(training_run_id uuid, buckets integer default 100) returns jsonb
--- Enough memory to sort the rewards of a million rollouts.
-language plpgsql stable set search_path = '' set jit = off set work_mem = '64MB'
+create function internal.progress_of_run(run_id uuid, buckets integer) returns jsonb
+language plpgsql stable security definer set search_path = '' set jit = off
 as $$
-#variable_conflict use_column
+-- The caller has seen to it that the run is its own to see. Row security would ask a visitor of a public run the same of each of a million rows.
 declare
-  run_id constant uuid := run_progress.training_run_id;
   low bigint;
+  high bigint;
   width bigint;
 begin
-  perform internal.require_run(run_id);
-  if buckets is null or buckets not between 1 and 1000 then
-    raise exception using errcode = 'OM400', column = 'buckets', message = format('buckets is %s: 1 to 1000 are possible', coalesce(buckets::text, 'null'));
-  end if;
-  -- Never more than asked for, and one a step where there are fewer steps.
-  select min(r.step), (max(r.step) - min(r.step)) / buckets + 1 into low, width
+  select min(r.step), max(r.step) into low, high
   from public.rollouts r where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training';
+  -- Never more than asked for, and one a step where there are fewer steps.
+  width := (high - low) / buckets + 1;
   return (
   with stretches as (
-    select (r.step - low) / width as stretch, count(*) as rollouts,
-      count(*) filter (where r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error')) as completed,
-      count(*) filter (where r.status = 'success') as solved,
-      count(*) filter (where r.status in ('truncated', 'timeout')) as truncated,
-      count(*) filter (where r.status = 'error') as errors,
-      percentile_cont(array[0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]) within group (order by r.reward) as rewards,
-      internal.mean(sum(r.reward) filter (where abs(r.reward) < 1e100), sum(r.reward::text::numeric) filter (where abs(r.reward) >= 1e100),
-        count(r.reward)) as reward_mean,
-      avg(r.step_count) filter (where r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error')) as mean_turns
-    from (
-      select r.step, r.status, r.step_count,
-        case when r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error')
-          and r.total_reward > '-infinity' and r.total_reward < 'infinity' then r.total_reward end as reward
-      from public.rollouts r
-      where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training' and r.step is not null) r
-    group by 1
+    -- A look into the index for each stretch: what it holds lies together there, and need not be sorted by steps.
+    select w.from_step, least(w.from_step + (width - 1), high) as to_step, s.*
+    from (select low + n * width as from_step from generate_series(0, (high - low) / width) n) w
+    cross join lateral (
+      select count(*) as rollouts, count(*) filter (where r.completed) as completed,
+        count(*) filter (where r.status = 'success') as solved,
+        count(*) filter (where r.status in ('truncated', 'timeout')) as truncated,
+        count(*) filter (where r.status = 'error') as errors,
+        percentile_cont(array[0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]) within group (order by r.reward) as rewards,
+        internal.mean(sum(r.reward) filter (where abs(r.reward) < 1e100), sum(r.reward::text::numeric) filter (where abs(r.reward) >= 1e100),
+          count(r.reward)) as reward_mean,
+        avg(r.step_count) filter (where r.completed) as mean_turns
+      from (
+        -- What internal.is_completed and is_finite say; a call of them for each row would take most of the time.
+        select r.status, r.step_count, c.completed,
+          case when c.completed and r.total_reward > '-infinity' and r.total_reward < 'infinity' then r.total_reward end as reward
+        from public.rollouts r
+        cross join lateral (select r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error') as completed) c
+        where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training'
+          and r.step between w.from_step and w.from_step + (width - 1)) r) s
+    where s.rollouts > 0
   ), compared as (
     select (s.step - low) / width as stretch, count(*) as groups, count(*) filter (where g.reward_std = 0) as flat_groups
     from public.rollout_groups g join public.training_steps s on s.id = g.training_step_id
@@ -131,31 +133,36 @@ begin
     group by 1
   )
   select jsonb_build_object(
-    'buckets', coalesce(jsonb_agg(jsonb_build_object(
-      'from_step', low + s.stretch * width, 'to_step', low + s.stretch * width + (width - 1),
+    'buckets', coalesce(jsonb_agg(jsonb_build_object('from_step', s.from_step, 'to_step', s.to_step,
       'rollouts', s.rollouts, 'completed', s.completed, 'solved', s.solved, 'truncated', s.truncated, 'errors', s.errors,
       'reward_min', s.rewards[1], 'reward_p10', s.rewards[2], 'reward_p25', s.rewards[3], 'reward_p50', s.rewards[4],
       'reward_p75', s.rewards[5], 'reward_p90', s.rewards[6], 'reward_max', s.rewards[7], 'reward_mean', s.reward_mean,
-      'mean_turns', s.mean_turns::double precision, 'groups', coalesce(c.groups, 0), 'flat_groups', coalesce(c.flat_groups, 0)) order by s.stretch), '[]'),
+      'mean_turns', s.mean_turns::double precision, 'groups', coalesce(c.groups, 0), 'flat_groups', coalesce(c.flat_groups, 0)) order by s.from_step), '[]'),
     'without_step', (
       select count(*) from public.rollouts r
       where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training' and r.step is null))
-  from stretches s left join compared c using (stretch));
+  from stretches s left join compared c on c.stretch = (s.from_step - low) / width);
+end
+$$;
+
+create function public.run_progress(training_run_id uuid, buckets integer default 100) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+begin
+  perform internal.require_run(training_run_id);
+  if buckets is null or buckets not between 1 and 1000 then
+    raise exception using errcode = 'OM400', column = 'buckets', message = format('buckets is %s: 1 to 1000 are possible', coalesce(buckets::text, 'null'));
+  end if;
+  return internal.progress_of_run(training_run_id, buckets);
 end
 $$;
 comment on function public.run_progress is 'How the training rollouts of a run came out, in stretches of its steps: counts, the distribution of rewards, and groups without variance.';
 
-create function public.run_health(training_run_id uuid, sample integer default 500) returns jsonb
-language plpgsql stable set search_path = '' set jit = off
+create function internal.health_of_run(run_id uuid, sample integer) returns jsonb
+language plpgsql stable security definer set search_path = '' set jit = off
 as $$
-#variable_conflict use_column
-declare
-  run_id constant uuid := run_health.training_run_id;
+-- The caller has seen to it that the run is its own to see, as above.
 begin
-  perform internal.require_run(run_id);
-  if sample is null or sample not between 1 and 10000 then
-    raise exception using errcode = 'OM400', column = 'sample', message = format('sample is %s: 1 to 10000 are possible', coalesce(sample::text, 'null'));
-  end if;
   return (
   with newest as materialized (
     select r.id, r.status, r.step_count, r.step::numeric - r.policy_version as staleness, coalesce(r.started_at, r.created_at) as began,
@@ -191,6 +198,18 @@ begin
     'window_from', c.window_from, 'window_to', c.window_to)
   from counted c cross join called t cross join compared g cross join stepped s
   cross join lateral (select nullif(greatest(extract(epoch from c.window_to - c.window_from) / 60, 0), 0) as minutes) w);
+end
+$$;
+
+create function public.run_health(training_run_id uuid, sample integer default 500) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+begin
+  perform internal.require_run(training_run_id);
+  if sample is null or sample not between 1 and 10000 then
+    raise exception using errcode = 'OM400', column = 'sample', message = format('sample is %s: 1 to 10000 are possible', coalesce(sample::text, 'null'));
+  end if;
+  return internal.health_of_run(training_run_id, sample);
 end
 $$;
 comment on function public.run_health is 'How the newest rollouts, groups and steps of a run fare: outcomes, tool errors, groups without variance, staleness and throughput.';
@@ -280,8 +299,9 @@ end
 $$;
 comment on function public.compare_evaluations is 'Two evaluations task by task: which tasks are newly solved and which newly broken. A task is solved where at least half of its rollouts succeeded.';
 
-revoke execute on function internal.name_of_member, internal.mean, internal.task_label, internal.tasks_of_evaluation, internal.evaluation_summary from public;
-grant execute on function internal.name_of_member, internal.mean, internal.task_label, internal.tasks_of_evaluation, internal.evaluation_summary
-  to anon, authenticated, service_role;
+revoke execute on function internal.name_of_member, internal.mean, internal.progress_of_run, internal.health_of_run, internal.task_label, internal.tasks_of_evaluation,
+  internal.evaluation_summary from public;
+grant execute on function internal.name_of_member, internal.progress_of_run, internal.health_of_run, internal.task_label, internal.tasks_of_evaluation,
+  internal.evaluation_summary to anon, authenticated, service_role;
 revoke execute on function public.run_facets, public.run_progress, public.run_health, public.compare_evaluations from public, anon, authenticated, service_role;
 grant execute on function public.run_facets, public.run_progress, public.run_health, public.compare_evaluations to anon, authenticated, service_role;

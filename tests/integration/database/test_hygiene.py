@@ -82,8 +82,8 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "generation_prompt",
         "last_step",
         "run_facets",
-        "run_progress",
-        "run_health",
+        "progress_of_run",
+        "health_of_run",
         "tasks_of_evaluation",
         "compare_evaluations",
     }
@@ -176,6 +176,8 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "mark_activity",
         "mark_activity_of_row",
         "mark_activity_of_runs",
+        "progress_of_run",
+        "health_of_run",
     }
 
 
