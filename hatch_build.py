@@ -30,7 +30,7 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
         bundle = ready if ready.exists() else self._bundle(root, Path(self._scratch.name) / "gateway.js")
         include[str(bundle)] = f"{EMBEDDED}/gateway.js"
         built = root / EMBEDDED / "dashboard"
-        dashboard = built if built.exists() else self._build_dashboard(root, Path(self._scratch.name) / "dashboard")
+        dashboard = built if built.exists() else self._build_dashboard(root, Path(self._scratch.name))
         include[str(dashboard)] = f"{EMBEDDED}/dashboard"
         if self.target_name == "wheel":
             include[str(root / "supabase" / "migrations")] = f"{EMBEDDED}/migrations"
@@ -54,12 +54,13 @@ class EmbeddedStackHook(BuildHookInterface):  # type: ignore[type-arg]
         )
         return target
 
-    def _build_dashboard(self, root: Path, copy: Path) -> Path:
+    def _build_dashboard(self, root: Path, scratch: Path) -> Path:
         # In a copy: the build wants a folder for its packages beside the sources.
-        shutil.copytree(root / "dashboard", copy, ignore=shutil.ignore_patterns("node_modules", "dist"))
-        _deno(copy, "install", "--frozen", "--quiet")
-        _deno(copy, "task", "--quiet", "build")
-        return copy / "dist"
+        for part in ("dashboard", "supabase/functions/_shared"):
+            shutil.copytree(root / part, scratch / part, ignore=shutil.ignore_patterns("node_modules", "dist"))
+        _deno(scratch / "dashboard", "install", "--frozen", "--quiet")
+        _deno(scratch / "dashboard", "task", "--quiet", "build")
+        return scratch / "dashboard" / "dist"
 
 
 def _deno(folder: Path, *arguments: str) -> None:
