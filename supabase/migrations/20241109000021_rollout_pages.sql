@@ -110,45 +110,64 @@ $$;
 
 create function internal.literal_pattern(text text) returns text
 language sql immutable set search_path = ''
--- As a regular expression that means itself: `~*` reads long texts twice as fast as `ilike` or `lower` does.
+-- As a regular expression that means itself: `~*` reads long texts twice as fast as `ilike` does.
 as $$ select '***=' || text $$;
 
 create function internal.snippet(of_text text, place integer) returns text
 language sql immutable set search_path = ''
 as $$ select substr(of_text, greatest(place - 60, 1), 160) $$;
 
-create function internal.first_place(of_text text, pattern text) returns integer
-language sql immutable set search_path = ''
-as $$ select regexp_instr(of_text, pattern, 1, 1, 0, 'i') $$;
+create function internal.next_step_with(of_rollout_id uuid, pattern text, after_step integer) returns integer
+language plpgsql stable set search_path = ''
+as $$
+-- The next turn that may hold a text: its texts are read as one, which is faster, so that the text may also lie across two of them.
+begin
+  return (
+    select a.step_number from public.agent_states a
+    where a.rollout_id = of_rollout_id and a.step_number > after_step
+      and (concat_ws(e'\n', a.observation, a.thought, a.action, a.memory_summary) ~* pattern
+        -- A scalar: of `exists`, Postgres may think that it is best to read the whole table first.
+        or (select true from public.tool_calls t where t.agent_state_id = a.id and concat_ws(e'\n', t.tool_input, t.tool_output) ~* pattern limit 1))
+    order by a.step_number limit 1);
+end
+$$;
+
+create function internal.texts_with(of_rollout_id uuid, step integer, pattern text) returns table (field text, found text)
+language plpgsql stable set search_path = ''
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select f.field, f.found from public.agent_states a cross join lateral (
+    values (-4, 'observation', a.observation), (-3, 'thought', a.thought), (-2, 'action', a.action), (-1, 'memory_summary', a.memory_summary)
+    union all
+    select t.position, i.field, i.found from public.tool_calls t
+    cross join lateral (values ('tool_input', t.tool_input::text), ('tool_output', t.tool_output)) i (field, found)
+    where t.agent_state_id = a.id) f (place, field, found)
+  where a.rollout_id = of_rollout_id and a.step_number = step and f.found ~* pattern
+  order by f.place, f.field;
+end
+$$;
 
 create function internal.first_match(of_rollout_id uuid, pattern text) returns jsonb
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 -- Where a text is first found in a rollout; null: nowhere.
 declare
+  step integer;
   m record;
-  tool record;
 begin
-  select null::integer as step_number, case when r.task_description ~* pattern then 'task_description' else 'error' end as field,
-    case when r.task_description ~* pattern then r.task_description else r.error end as found
-  into m from public.rollouts r where r.id = of_rollout_id and (r.task_description ~* pattern or r.error ~* pattern);
-  if m.found is null then
-    select a.step_number, f.field, f.found into m
-    from public.agent_states a cross join lateral (
-      values ('observation', a.observation), ('thought', a.thought), ('action', a.action)) f (field, found)
-    where a.rollout_id = of_rollout_id and (a.observation ~* pattern or a.thought ~* pattern or a.action ~* pattern) and f.found ~* pattern
-    order by a.step_number limit 1;
-    select a.step_number, f.field, f.found into tool
-    from public.agent_states a join public.tool_calls t on t.agent_state_id = a.id cross join lateral (
-      values (t.position, 'tool_input', t.tool_input::text), (t.position, 'tool_output', t.tool_output)) f (position, field, found)
-    where a.rollout_id = of_rollout_id and f.found ~* pattern and (m.step_number is null or a.step_number < m.step_number)
-    order by a.step_number, f.position limit 1;
-    if tool.found is not null then
-      m := tool;
+  select f.field, f.found into m from public.rollouts r
+  cross join lateral (values ('task_description', r.task_description), ('error', r.error)) f (field, found)
+  where r.id = of_rollout_id and f.found ~* pattern order by f.field desc limit 1;
+  while not found loop
+    step := internal.next_step_with(of_rollout_id, pattern, coalesce(step, -1));
+    if step is null then
+      return null;
     end if;
-  end if;
-  return case when m.found is not null then jsonb_build_object('step_number', m.step_number, 'field', m.field,
-    'snippet', internal.snippet(m.found, internal.first_place(m.found, pattern))) end;
+    select t.field, t.found into m from internal.texts_with(of_rollout_id, step, pattern) t limit 1;
+  end loop;
+  return jsonb_build_object('step_number', step, 'field', m.field, 'snippet', internal.snippet(m.found, regexp_instr(m.found, pattern, 1, 1, 0, 'i')));
 end
 $$;
 
@@ -195,7 +214,7 @@ as $$
 $$;
 
 create function internal.are_few_rollouts(condition text) returns boolean
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 declare
   n bigint;
@@ -283,7 +302,7 @@ $$;
 
 create function internal.next_rollouts(sort text, scope text, tests text, after jsonb, how_many integer,
   out ids uuid[], out places integer[], out looked integer, out last_id uuid)
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 -- Look at the next so many of a walk: which of them pass the tests, and which was the last.
 declare
@@ -306,7 +325,7 @@ end
 $$;
 
 create function internal.has_called(of_rollout_id uuid, tool text, failed boolean) returns boolean
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 -- Whether a rollout called a tool (null: any). failed: whether one of those calls failed; that none did is true of who made none.
 begin
@@ -580,41 +599,28 @@ as $$
   where p.is_followed order by p.place
 $$;
 
-create function internal.texts_of_turns(of_rollout_id uuid, pattern text) returns table (step_number integer, field text, found text)
-language plpgsql stable set search_path = '' set jit = off
-as $$
-#variable_conflict use_column
-begin
-  return query
-  select a.step_number, f.field, f.found
-  from public.agent_states a cross join lateral (
-    values (-4, 'observation', a.observation), (-3, 'thought', a.thought), (-2, 'action', a.action), (-1, 'memory_summary', a.memory_summary)
-    union all
-    select t.position, i.field, i.found from public.tool_calls t
-    cross join lateral (values ('tool_input', t.tool_input::text), ('tool_output', t.tool_output)) i (field, found)
-    where t.agent_state_id = a.id) f (place, field, found)
-  where a.rollout_id = of_rollout_id and f.found ~* pattern
-  order by a.step_number, f.place, f.field;
-end
-$$;
-
 create function public.search_rollout(rollout_id uuid, text text, max_matches integer default 500) returns jsonb
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_variable
 declare
   pattern text := internal.literal_pattern(text);
-  matches jsonb;
+  step integer := -1;
+  matches jsonb := '[]';
 begin
   perform internal.require_rollout(rollout_id), internal.check_range('max_matches', max_matches, 1, 10000);
   if coalesce(text, '') = '' then
     raise exception using errcode = 'OM400', column = 'text', message = 'text: something to look for is expected';
   end if;
-  select coalesce(jsonb_agg(m.shown), '[]') into matches from (
-    select jsonb_build_object('step_number', t.step_number, 'field', t.field, 'snippet', internal.snippet(t.found, p.place + 1), 'at', p.place) as shown
-    from internal.texts_of_turns(rollout_id, pattern) t cross join lateral internal.places_in(t.found, pattern, length(text), max_matches + 1) p (place)
-    limit max_matches + 1) m;
-  return jsonb_build_object('matches', case when jsonb_array_length(matches) > max_matches then matches - max_matches else matches end,
+  loop
+    step := internal.next_step_with(rollout_id, pattern, step);
+    exit when step is null or jsonb_array_length(matches) > max_matches;
+    matches := matches || (
+      select coalesce(jsonb_agg(jsonb_build_object('step_number', step, 'field', t.field, 'snippet', internal.snippet(t.found, p.place + 1), 'at', p.place)), '[]')
+      from internal.texts_with(rollout_id, step, pattern) t cross join lateral internal.places_in(t.found, pattern, length(text), max_matches + 1) p (place));
+  end loop;
+  return jsonb_build_object(
+    'matches', (select coalesce(jsonb_agg(m.found order by m.place), '[]') from jsonb_array_elements(matches) with ordinality m (found, place) where m.place <= max_matches),
     'more', jsonb_array_length(matches) > max_matches);
 end
 $$;
@@ -623,25 +629,25 @@ comment on function public.search_rollout is 'Where a text stands in the turns o
 -- A group -----------------------------------------------------------------------------------------------------------------------
 
 create function internal.parting_step(rollout_ids uuid[]) returns integer
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 -- The first step at which rollouts saw or did different things, or some had ended. Who has no turns is not compared, nor who is still on the way there.
 declare
   compared uuid[] := array(select i from unnest(rollout_ids) i where exists (select 1 from public.agent_states a where a.rollout_id = i));
-  step integer := -1;
+  at_step integer := -1;
   ended bigint;
   ways bigint;
 begin
   while cardinality(compared) > 1 loop
-    step := (select min(n.step_number) from unnest(compared) i cross join lateral (
-      select a.step_number from public.agent_states a where a.rollout_id = i and a.step_number > step order by a.step_number limit 1) n);
-    exit when step is null;
-    select count(distinct (coalesce(a.observation, ''), coalesce(a.action, ''))),
+    at_step := (select min(n.step_number) from unnest(compared) i cross join lateral (
+      select a.step_number from public.agent_states a where a.rollout_id = i and a.step_number > at_step order by a.step_number limit 1) n);
+    exit when at_step is null;
+    select count(distinct (coalesce(a.observation, ''), coalesce(a.action, ''))) filter (where a.id is not null),
       count(*) filter (where a.id is null and r.status not in ('pending', 'running'))
     into ways, ended
-    from public.rollouts r left join public.agent_states a on a.rollout_id = r.id and a.step_number = step where r.id = any (compared);
+    from public.rollouts r left join public.agent_states a on a.rollout_id = r.id and a.step_number = at_step where r.id = any (compared);
     if ways + ended > 1 then
-      return step;
+      return at_step;
     end if;
   end loop;
   return null;
@@ -684,17 +690,17 @@ $$;
 comment on function public.group_comparison is 'The rollouts of a group side by side: their rewards and advantages, and where they first part.';
 
 revoke execute on function internal.checked_value, internal.checked_filters, internal.checked_cursor, internal.check_range, internal.literal_pattern,
-  internal.snippet, internal.first_place, internal.first_match, internal.rollout_rows, internal.rollout_tests, internal.are_few_rollouts,
+  internal.snippet, internal.next_step_with, internal.texts_with, internal.first_match, internal.rollout_rows, internal.rollout_tests, internal.are_few_rollouts,
   internal.rollout_scope, internal.bounded_scope, internal.rollout_order, internal.rollouts_after, internal.next_rollouts, internal.has_called,
   internal.match_of_rollout, internal.filters_of_rollouts, internal.checked_rollout_filters, internal.require_rollout, internal.cut_json,
   internal.prompt_length, internal.turn_tool_calls, internal.turn_generations, internal.turn_sights, internal.token_texts, internal.places_in,
-  internal.texts_of_turns, internal.parting_step from public;
+  internal.parting_step from public;
 grant execute on function internal.checked_value, internal.checked_filters, internal.checked_cursor, internal.check_range, internal.literal_pattern,
-  internal.snippet, internal.first_place, internal.first_match, internal.rollout_rows, internal.rollout_tests, internal.are_few_rollouts,
+  internal.snippet, internal.next_step_with, internal.texts_with, internal.first_match, internal.rollout_rows, internal.rollout_tests, internal.are_few_rollouts,
   internal.rollout_scope, internal.bounded_scope, internal.rollout_order, internal.rollouts_after, internal.next_rollouts, internal.has_called,
   internal.match_of_rollout, internal.filters_of_rollouts, internal.checked_rollout_filters, internal.require_rollout, internal.cut_json,
   internal.prompt_length, internal.turn_tool_calls, internal.turn_generations, internal.turn_sights, internal.token_texts, internal.places_in,
-  internal.texts_of_turns, internal.parting_step to anon, authenticated, service_role;
+  internal.parting_step to anon, authenticated, service_role;
 revoke execute on function public.find_rollouts, public.rollout_outline, public.rollout_turns, public.turn_generation, public.search_rollout,
   public.group_comparison from public, anon, authenticated, service_role;
 grant execute on function public.find_rollouts, public.rollout_outline, public.rollout_turns, public.turn_generation, public.search_rollout,

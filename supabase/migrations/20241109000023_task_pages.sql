@@ -1,7 +1,7 @@
 -- What the pages of tasks ask: how each has gone lately, over time and by checkpoint. Tasks are the workspace's: these are not for the publishable key.
 
 create function internal.task_row(of_task_id uuid, recent integer) returns jsonb
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 begin
   return (
@@ -71,7 +71,7 @@ end
 $$;
 
 create function internal.task_by_checkpoint(of_task_id uuid, sample integer) returns jsonb
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable set search_path = ''
 as $$
 begin
   return (
