@@ -134,10 +134,15 @@ export function readRunFacets(signal: AbortSignal): Promise<RunFacets> {
   return call<RunFacets>("run_facets", {}, signal);
 }
 
+/** These runs, in the order asked for; those that are gone or not to be seen are left out. */
+export async function readRunsById(ids: string[], signal: AbortSignal): Promise<ListedRun[]> {
+  const found = await answered(runList().select(COLUMNS).in("id", ids).abortSignal(signal)) as unknown as ListedRun[];
+  return ids.flatMap((id) => found.find((run) => run.id === id) ?? []);
+}
+
 /** A run as the list shows it; null where it is gone, or not to be seen. */
 export async function readListedRun(id: string, signal: AbortSignal): Promise<ListedRun | null> {
-  const found = await answered(runList().select(COLUMNS).eq("id", id).abortSignal(signal));
-  return (found as unknown as ListedRun[])[0] ?? null;
+  return (await readRunsById([id], signal))[0] ?? null;
 }
 
 export type RunName = Pick<ListedRun, "id" | "name" | "run_name" | "shown_status" | "created_at">;

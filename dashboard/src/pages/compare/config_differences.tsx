@@ -13,7 +13,7 @@ import { type Compared, Swatch } from "./figures.tsx";
 import { type ConfigRow, configRows, shown } from "./flatten.ts";
 import classes from "./page.module.css";
 
-const DEFAULT_VIEW = { config: "differences", key: "" };
+const DEFAULT_VIEW = { same: false, key: "" };
 const ROWS_AT_ONCE = 200;
 const LONG_CHARS = 160;
 
@@ -27,7 +27,7 @@ export function ConfigDifferences({ runs }: { runs: Compared[] }) {
   const configs = useSame(answers.map((answer) => answer.data));
   const rows = useMemo(() => configRows(configs), [configs]);
   const failed = answers.find((answer) => answer.error && answer.data === undefined);
-  const isAll = view.config === "all";
+  const isAll = view.same;
   const listed = rows.filter((row) =>
     (isAll || !row.isSame) && row.key.toLowerCase().includes(view.key.trim().toLowerCase())
   );
@@ -45,7 +45,7 @@ export function ConfigDifferences({ runs }: { runs: Compared[] }) {
         size="xs"
         label="Show keys that are the same"
         checked={isAll}
-        onChange={() => change({ config: isAll ? "differences" : "all" })}
+        onChange={() => change({ same: !isAll })}
       />
     </Group>
   );

@@ -1,4 +1,4 @@
-import { Code, Stack, Text } from "@mantine/core";
+import { Code, Stack, Tabs, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { readListedRun } from "@/api/runs.ts";
 import { PageHead, Section } from "@/components/page.tsx";
@@ -13,7 +13,7 @@ import { ConfigDifferences } from "./config_differences.tsx";
 import { type Compared, Figures } from "./figures.tsx";
 import { MOST_COMPARED } from "./limits.ts";
 
-const DEFAULT_VIEW = { run: [] as string[], hidden: [] as string[] };
+const DEFAULT_VIEW = { run: [] as string[], hidden: [] as string[], tab: "metrics" };
 
 export default function ComparePage() {
   const [view, change] = useView(DEFAULT_VIEW);
@@ -49,12 +49,19 @@ export default function ComparePage() {
           )}
         </Section>
         {known.length > 0 && (
-          <>
-            <Section title="Metrics">
+          // Apart: of thousands of metrics nobody would scroll to the end to find the configuration.
+          <Tabs value={view.tab} onChange={(tab) => change({ tab: tab ?? undefined })} keepMounted={false}>
+            <Tabs.List mb="md">
+              <Tabs.Tab value="metrics">Metrics</Tabs.Tab>
+              <Tabs.Tab value="config">Configuration</Tabs.Tab>
+            </Tabs.List>
+            <Tabs.Panel value="metrics">
               <Charts runs={known} />
-            </Section>
-            <ConfigDifferences runs={known} />
-          </>
+            </Tabs.Panel>
+            <Tabs.Panel value="config">
+              <ConfigDifferences runs={known} />
+            </Tabs.Panel>
+          </Tabs>
         )}
       </Stack>
     </>

@@ -45,10 +45,10 @@ export const COLUMNS: Column[] = [
   { name: "turns", label: "Turns", sort: "average_turns", isNumber: true, show: (run) => number(run.average_turns, 3) },
   { name: "owner", label: "Owner", sort: "owner_name", show: (run) => ownerName(run.owner_id, run.owner_name) },
   { name: "tags", label: "Tags", width: 160, show: (run) => <Tags tags={run.tags ?? []} /> },
+  { name: "created", label: "Created", sort: "created_at", width: 85, show: (run) => <Ago time={run.created_at} /> },
   { name: "started", label: "Started", sort: "started_at", width: 85, show: (run) => <Ago time={run.started_at} /> },
   { name: "duration", label: "Duration", isNumber: true, width: 85, show: (run) => <DurationCell run={run} /> },
   { name: "updated", label: "Updated", sort: "updated_at", width: 85, show: (run) => <Ago time={run.updated_at} /> },
-  { name: "created", label: "Created", sort: "created_at", width: 85, show: (run) => <Ago time={run.created_at} /> },
 ];
 
 export const DEFAULT_COLUMNS = [
@@ -73,8 +73,8 @@ export function ownerName(id: string | null, name: string | null): string {
   return name ? plain(name) : `member ${shortId(id)}`;
 }
 
-function text(value: string | null): string {
-  return value ? plain(value) : UNKNOWN;
+function text(value: string | null): ReactNode {
+  return value ? <Text size="sm" truncate maw={150} title={plain(value)}>{plain(value)}</Text> : UNKNOWN;
 }
 
 function stepOf({ current_step, total_steps }: ListedRun): string {
