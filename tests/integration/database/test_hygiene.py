@@ -6,7 +6,7 @@ import pytest
 
 from .writing import Connection
 
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
 
 
 def column(db: Connection, query: str) -> list[str]:
@@ -86,6 +86,14 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "health_of_run",
         "tasks_of_evaluation",
         "compare_evaluations",
+        "find_rollouts",
+        "rollout_outline",
+        "rollout_turns",
+        "turn_generation",
+        "search_rollout",
+        "group_comparison",
+        "list_tasks",
+        "task_history",
     }
 
 
@@ -105,16 +113,24 @@ READERS = {
     "run_progress",
     "run_health",
     "compare_evaluations",
+    "find_rollouts",
+    "rollout_outline",
+    "rollout_turns",
+    "turn_generation",
+    "search_rollout",
+    "group_comparison",
 }
-WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt"}
+# Tasks are the workspace's.
+OF_MEMBERS = {"list_tasks", "task_facets", "task_history"}
+WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation"}
 
 
 @pytest.mark.parametrize(
     ("role", "functions"),
     [
         ("anon", READERS),
-        ("authenticated", READERS | WRITERS),
-        ("service_role", READERS | WRITERS),
+        ("authenticated", READERS | OF_MEMBERS | WRITERS),
+        ("service_role", READERS | OF_MEMBERS | WRITERS),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
@@ -178,6 +194,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "mark_activity_of_runs",
         "progress_of_run",
         "health_of_run",
+        "add_override",
     }
 
 

@@ -223,7 +223,8 @@ def test_overrides_are_not_written_by_hand(db: Connection) -> None:
     rollout_id = new_rollout(db, new_run(db), status="failed")
     override(db, rollout_id, "pass")
     for statement in (
-        "insert into public.validation_overrides (rollout_id, reason, old_status, new_status) values (%s, 'x', 'a', 'b')",
+        "insert into public.validation_overrides (rollout_id, reason, old_status, new_status)"
+        " values (%s, 'x', 'a', 'b')",
         "update public.validation_overrides set reason = 'x' where rollout_id = %s",
         "delete from public.validation_overrides where rollout_id = %s",
     ):

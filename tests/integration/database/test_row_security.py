@@ -50,7 +50,7 @@ OF_A_RUN = {
     "metric_chunks",
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
 VIEWS = {"metrics", "run_list", "run_overview"}
 KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_THE_DATABASE | VIEWS | {"members"}
 
@@ -80,6 +80,12 @@ def world(stack: Any) -> Iterator[World]:
                 "insert into public.rewinds (training_run_id, timeline, to_step, cut_at)"
                 " values (%s, 1, 1000, 'infinity')",
                 [world.run_id(visibility)],
+            )
+            # One that was withdrawn, so that it changes nothing.
+            world.db.execute(
+                "insert into public.validation_overrides (rollout_id, training_run_id, reason, old_status, new_status)"
+                " values (%s, %s, 'seen', 'failed', 'success')",
+                [world.records[visibility]["rollouts"]["id"], world.run_id(visibility)],
             )
         yield world
 
@@ -288,10 +294,13 @@ def code_of(world: World, actor: str, function: str, visibility: str) -> str:
         answer = world.rpc(actor, "ingest", batch={"rollouts": [record]})
         refused = answer.json().get("refused")
         return answer.json()["code"] if refused is None else refused[0]["code"] if refused else "ok"
-    if function == "change_status":
+    if function in ("change_status", "override_validation"):
         rollout = Table(world, "rollouts", visibility)
         key = rollout.place()
-        answer = world.rpc(actor, "change_status", entity="rollouts", entity_id=key, status="failed")
+        if function == "change_status":
+            answer = world.rpc(actor, "change_status", entity="rollouts", entity_id=key, status="failed")
+        else:
+            answer = world.rpc(actor, "override_validation", rollout_id=key, verdict="fail", reason="seen")
         rollout.remove(key)
     elif function == "heartbeat":
         answer = world.rpc(actor, "heartbeat", run_id=run_id)
@@ -313,7 +322,15 @@ def expected_code(actor: str, function: str, visibility: str) -> str:
 
 def test_everybody_can_call_what_they_may_and_no_more(world: World) -> None:
     wrong = []
-    functions = ["ingest", "change_status", "heartbeat", "run_metrics", "metric_series", "metric_names"]
+    functions = [
+        "ingest",
+        "change_status",
+        "override_validation",
+        "heartbeat",
+        "run_metrics",
+        "metric_series",
+        "metric_names",
+    ]
     for function, actor, visibility in product(functions, ACTORS, VISIBILITIES):
         expected, code = expected_code(actor, function, visibility), code_of(world, actor, function, visibility)
         if code != expected:
