@@ -10,6 +10,7 @@ import { functions } from "./functions.ts";
 import { refuseForeignHost } from "./hosts.ts";
 import { Keys } from "./keys.ts";
 import type { Settings } from "./settings.ts";
+import { Realtime } from "./realtime/routes.ts";
 import { isSignInLinkPath, signInLinks } from "./sign_in_links.ts";
 import { currentRequest } from "./writes.ts";
 import { FileStore } from "./storage/files.ts";
@@ -22,17 +23,23 @@ const MAX_ROWS = 1000;
 
 export type Handler = (request: Request) => Promise<Response>;
 
-export async function createHandler(settings: Settings, connection: GatewayConnection): Promise<Handler> {
+export async function createHandler(
+  settings: Settings,
+  connection: GatewayConnection,
+  stopping: AbortSignal,
+): Promise<Handler> {
   const keys = new Keys(settings);
   const files = new FileStore(settings.storageDir);
   await files.prepare();
   const storage = new Storage(connection, files, new Signer(settings.jwtSecret), keys);
+  const realtime = new Realtime(connection, keys, stopping);
   const lite = createLite(settings, connection);
 
   const route = async (request: Request): Promise<Response> => {
     const refused = refuseForeignHost(request);
     if (refused) return refused;
     const { pathname } = new URL(request.url);
+    if (pathname.startsWith("/realtime/v1/")) return await realtime.fetch(request);
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
       return await serveDashboard(request, settings);
     }

@@ -111,7 +111,7 @@ async function sendFile(path: string, relative: string, headOnly: boolean): Prom
 function welcome(): Response {
   return new Response(
     "OpenManus-RL is running here. This installation has no dashboard: `openmanus-rl runs list` shows what was recorded.\n" +
-      "The API is under /rest/v1, /auth/v1, /storage/v1 and /functions/v1; GET /functions/v1/openapi describes the functions.\n",
+      "The API is under /rest/v1, /auth/v1, /storage/v1, /realtime/v1 and /functions/v1; GET /functions/v1/openapi describes the functions.\n",
     { headers: { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-cache" } },
   );
 }

@@ -1,5 +1,5 @@
 /**
- * A Supabase of one process: the Data API, Auth, Storage, the edge functions and the dashboard.
+ * A Supabase of one process: the Data API, Auth, Storage, Realtime, the edge functions and the dashboard.
  *
  *     deno run <permissions> gateway.ts init    create the system schema, then exit
  *     deno run <permissions> gateway.ts serve   serve until SIGTERM, SIGINT or the end of stdin
@@ -28,7 +28,8 @@ async function serve(settings: Settings): Promise<void> {
   const connection = new GatewayConnection(settings.databaseUrl);
   await connection.introspect();
   await connection.watchSchema();
-  const handler = await createHandler(settings, connection);
+  const stop = new AbortController();
+  const handler = await createHandler(settings, connection, stop.signal);
 
   const server = Deno.serve({ hostname: HOST, port: settings.port, onListen: () => {} }, handler);
   const { port } = server.addr as Deno.NetAddr;
@@ -39,6 +40,7 @@ async function serve(settings: Settings): Promise<void> {
   Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify({ ready: true, port })}\n`));
 
   await stopping;
+  stop.abort();
   await Promise.race([server.shutdown(), new Promise((resolve) => setTimeout(resolve, DRAIN_TIMEOUT_MS))]);
   await connection.driver.end({ timeout: 1 });
 }

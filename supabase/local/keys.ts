@@ -1,5 +1,6 @@
 /** API keys: the opaque ones natively, the older JWT ones translated to them. */
 import { jwtVerify } from "jose";
+import type { Claims } from "./database.ts";
 import type { Settings } from "./settings.ts";
 
 const BEARER = /^Bearer\s+(.+)$/i;
@@ -29,6 +30,14 @@ export class Keys {
     } catch {
       return null; // jose throws for every kind of bad token
     }
+  }
+
+  /** Whom a key or a user's token makes its bearer, or null if it is neither. */
+  async claims(token: string): Promise<Claims | null> {
+    const kind = await this.kindOf(token);
+    if (kind) return { role: kind === "secret" ? "service_role" : "anon" };
+    const claims = await this.verify(token);
+    return typeof claims?.role === "string" ? claims as Claims : null;
   }
 
   opaque(kind: KeyKind): string {

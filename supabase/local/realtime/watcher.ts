@@ -1,0 +1,118 @@
+/** Looks for changed rows of `public.activity`, for as long as someone listens. */
+import type { Claims, GatewayConnection } from "../database.ts";
+import { isUnavailable } from "../errors.ts";
+import { type ActivityRow, JoinRefused } from "./bindings.ts";
+
+const INTERVAL_MS = 400;
+/** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
+const LOOK_BACK = "5 minutes";
+
+/** One caller's ear: told of changed rows that it may see. */
+export interface Listener {
+  /** Listeners with equal tokens are asked for once. */
+  readonly token: string;
+  readonly claims: Claims;
+  /** Called on each look, changes or none. */
+  tick(now: number): void;
+  tell(rows: ActivityRow[]): void;
+}
+
+export class ActivityWatcher {
+  readonly #listeners = new Set<Listener>();
+  /** When each row of the last few minutes was marked, as of the last look; null while nobody listens. */
+  #marks: Map<string, string> | null = null;
+  #lookedAt: string | null = null;
+  #firstLook: Promise<unknown> | undefined;
+  #looping = false;
+  #failing = false;
+
+  constructor(readonly connection: GatewayConnection) {}
+
+  /** Listen from now on: what changes after this has resolved is told. */
+  async add(listener: Listener): Promise<void> {
+    if (this.#marks === null) {
+      this.#firstLook ??= this.#look().finally(() => (this.#firstLook = undefined));
+      await this.#firstLook.catch((error) => {
+        throw explained(error);
+      });
+    }
+    this.#listeners.add(listener);
+    if (!this.#looping) this.#loop();
+  }
+
+  remove(listener: Listener): void {
+    this.#listeners.delete(listener);
+  }
+
+  async #loop(): Promise<void> {
+    this.#looping = true;
+    while (true) {
+      await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
+      const now = Date.now();
+      for (const listener of [...this.#listeners]) listener.tick(now);
+      if (this.#listeners.size === 0) break;
+      await this.#lookAndTell();
+    }
+    this.#looping = false;
+    this.#marks = this.#lookedAt = null;
+  }
+
+  async #lookAndTell(): Promise<void> {
+    try {
+      const changed = await this.#look();
+      if (changed.length > 0) await this.#tellAll(changed);
+      this.#failing = false;
+    } catch (error) {
+      // Once: it is tried again several times a second.
+      if (!this.#failing) console.error("activity can't be followed:", (error as Error).message);
+      this.#failing = true;
+    }
+  }
+
+  /** Read the marks and return the rows whose mark is another than at the last look. */
+  async #look(): Promise<string[]> {
+    // Compared with the clock too, which may have been set back.
+    const rows = await this.connection.driver<{ id: string | null; at: string; now: string }[]>`
+      select a.id::text, a.changed_at::text as at, clock_timestamp()::text as now
+      from (select least(${this.#lookedAt}::timestamptz, clock_timestamp()) - ${LOOK_BACK}::interval as earliest) since
+      left join public.activity a on a.changed_at > since.earliest`;
+    const before = this.#marks;
+    const marks = new Map(rows.filter((row) => row.id !== null).map((row) => [row.id!, row.at]));
+    this.#lookedAt = rows[0].now;
+    this.#marks = marks;
+    return before === null ? [] : [...marks].filter(([id, at]) => before.get(id) !== at).map(([id]) => id);
+  }
+
+  /** Ask the database for each caller which of the rows it may see. */
+  async #tellAll(ids: string[]): Promise<void> {
+    for (const listeners of Map.groupBy(this.#listeners, (listener) => listener.token).values()) {
+      try {
+        const rows = await this.#visible(listeners[0].claims, ids);
+        for (const listener of listeners) listener.tell(rows);
+      } catch (error) {
+        if (!isUnavailable(error)) {
+          console.error("activity can't be told:", (error as Error).message); // a token's role may be unknown: its own loss
+          continue;
+        }
+        // Let the next look find them again: twice told is better than lost.
+        for (const id of ids) this.#marks?.delete(id);
+        throw error;
+      }
+    }
+  }
+
+  async #visible(claims: Claims, ids: string[]): Promise<ActivityRow[]> {
+    const rows = await this.connection.asCaller(claims, "realtime", (sql) =>
+      sql<{ record: ActivityRow }[]>`
+        select to_jsonb(a) as record from public.activity a where a.id = any(${ids}::uuid[]) order by a.changed_at, a.id`);
+    return rows.map((row) => row.record);
+  }
+}
+
+function explained(error: unknown): Error {
+  if (isUnavailable(error)) return new JoinRefused("the database is away; try again shortly");
+  if ((error as { code?: string }).code === "42P01") {
+    return new JoinRefused("public.activity is not there; apply the migrations");
+  }
+  return error as Error;
+}
