@@ -1,11 +1,12 @@
 /** Which runs to show. */
-import { Button, Group, MultiSelect, Select, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { Button, MultiSelect, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback, useDisclosure } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useRef, useState } from "react";
 import type { RunFacets, RunFilters } from "@/api/runs.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { ownerName } from "./columns.tsx";
+import classes from "./page.module.css";
 import { isFiltered } from "./view.ts";
 
 const STATUSES = ["pending", "running", "stalled", "interrupted", "completed", "failed", "cancelled"];
@@ -15,14 +16,24 @@ interface Props {
   filters: RunFilters;
   facets: RunFacets | undefined;
   change: (changes: Partial<RunFilters>) => void;
-  clear: () => void;
 }
 
-export function Filters({ filters, facets, change, clear }: Props) {
+export function Filters(props: Props) {
+  const { filters, change } = props;
+  const [isOpen, { toggle }] = useDisclosure(isFiltered({ ...filters, search: "" }));
+  return (
+    <div className={classes.filters} role="search" aria-label="Runs" data-open={isOpen}>
+      <SearchInput value={filters.search} change={(search) => change({ search })} />
+      <Button hiddenFrom="sm" size="xs" variant="default" onClick={toggle} aria-expanded={isOpen}>Filters</Button>
+      <Choices {...props} />
+    </div>
+  );
+}
+
+function Choices({ filters, facets, change }: Props) {
   const owners = (facets?.owners ?? []).map(({ id, name }) => ({ value: id, label: ownerName(id, name) }));
   return (
-    <Group gap="xs" align="flex-end" mb="sm" role="search" aria-label="Runs">
-      <SearchInput value={filters.search} change={(search) => change({ search })} />
+    <>
       <MultiSelect
         label="Status"
         placeholder={filters.status.length ? undefined : "Any"}
@@ -32,8 +43,6 @@ export function Filters({ filters, facets, change, clear }: Props) {
         clearable
         clearButtonProps={{ "aria-label": "Any status" }}
         size="xs"
-        miw={130}
-        maw={300}
       />
       <Choice
         label="Algorithm"
@@ -57,8 +66,7 @@ export function Filters({ filters, facets, change, clear }: Props) {
       />
       <Day label="Created from" value={filters.from} max={filters.to} change={(from) => change({ from })} />
       <Day label="Created to" value={filters.to} min={filters.from} change={(to) => change({ to })} />
-      {isFiltered(filters) && <Button variant="subtle" size="xs" onClick={clear}>Clear the filters</Button>}
-    </Group>
+    </>
   );
 }
 
@@ -93,7 +101,7 @@ function SearchInput({ value, change }: { value: string; change: (search: string
         send(currentTarget.value);
       }}
       size="xs"
-      style={{ flex: "1 1 200px", maxWidth: 360 }}
+      className={classes.search}
     />
   );
 }
@@ -119,7 +127,6 @@ function Choice({ label, data, value, change }: ChoiceProps) {
       nothingFoundMessage="None like this"
       limit={100}
       size="xs"
-      w={140}
     />
   );
 }
@@ -140,7 +147,6 @@ function Day({ label, value, min, max, change }: {
       max={max ?? undefined}
       onChange={({ currentTarget }) => change(currentTarget.value || null)}
       size="xs"
-      w={130}
     />
   );
 }

@@ -33,12 +33,15 @@ export default function RunsPage() {
         title="Runs"
         aside={!isNothing && (
           <>
+            {isFiltered(filters) && list.data?.count !== 0 && (
+              <Button variant="default" size="xs" onClick={clear}>Clear the filters</Button>
+            )}
             <Selection ids={view.selected} clear={() => change({ selected: [] })} />
             <ColumnMenu chosen={view.columns} change={(columns) => change({ columns })} />
           </>
         )}
       />
-      {!isNothing && <Filters filters={filters} facets={facets.data} change={filter} clear={clear} />}
+      {!isNothing && <Filters filters={filters} facets={facets.data} change={filter} />}
       <Found query={list} what="Reading the runs">
         {(data) =>
           data.count === 0 ? <NoRuns isFiltered={isFiltered(filters)} clear={clear} /> : (
