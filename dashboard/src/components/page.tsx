@@ -55,7 +55,7 @@ export function Figure(
   return (
     <div className="om-tile">
       <Text size="xs" c="dimmed">{label}</Text>
-      <Text fw={650} size="lg" style={{ color }}>{value}</Text>
+      <Text component="div" fw={650} size="lg" style={{ color }}>{value}</Text>
       {hint && <Text size="xs" c="dimmed" component="div">{hint}</Text>}
     </div>
   );
