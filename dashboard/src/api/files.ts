@@ -1,0 +1,79 @@
+/** Files in storage: listed folder by folder, read by addresses that are signed for a while. */
+import { answered, RequestError, supabase } from "@/supabase.ts";
+
+export interface StoredFile {
+  name: string;
+  /** Folders have none. */
+  size: number | null;
+  isFolder: boolean;
+  updatedAt: string | null;
+  contentType: string | null;
+}
+
+export const FILES_PER_PAGE = 100;
+const SIGNED_SECONDS = 3600;
+
+async function stored<T>(request: Promise<{ data: T; error: { message: string } | null }>): Promise<NonNullable<T>> {
+  return await answered(request.then(({ data, error }) => ({ data, error: error && { message: error.message } })));
+}
+
+interface Listing {
+  newestFirst?: boolean;
+  offset?: number;
+}
+
+export async function listFiles(
+  bucket: string,
+  folder: string,
+  { newestFirst, offset = 0 }: Listing = {},
+): Promise<StoredFile[]> {
+  const sortBy = newestFirst ? { column: "updated_at", order: "desc" } : { column: "name", order: "asc" };
+  const found = await stored(
+    supabase().storage.from(bucket).list(folder, { limit: FILES_PER_PAGE, offset, sortBy }),
+  );
+  return found.map((entry) => ({
+    name: entry.name,
+    isFolder: entry.id === null,
+    size: (entry.metadata?.size as number | undefined) ?? null,
+    updatedAt: entry.updated_at ?? null,
+    contentType: (entry.metadata?.mimetype as string | undefined) ?? null,
+  }));
+}
+
+export async function signedAddress(bucket: string, path: string, download: boolean): Promise<string> {
+  const { signedUrl } = await stored(
+    supabase().storage.from(bucket).createSignedUrl(path, SIGNED_SECONDS, { download }),
+  );
+  return signedUrl;
+}
+
+/** Let the browser save a file of storage. */
+export async function saveFile(bucket: string, path: string): Promise<void> {
+  const link = Object.assign(document.createElement("a"), {
+    href: await signedAddress(bucket, path, true),
+    download: "",
+  });
+  link.click();
+}
+
+/** The last bytes of a text; `size` is how long it was when it was listed. */
+export async function readTail(
+  bucket: string,
+  path: string,
+  size: number,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<string> {
+  if (size === 0) return "";
+  const from = Math.max(0, size - bytes);
+  const answer = await fetch(await signedAddress(bucket, path, false), {
+    headers: { range: `bytes=${from}-` },
+    signal,
+  });
+  if (!answer.ok) {
+    throw new RequestError(`The file could not be read (${answer.status}).`, String(answer.status), false);
+  }
+  const text = new TextDecoder().decode((await answer.arrayBuffer()).slice(-bytes));
+  // It may begin within a line, even within a character.
+  return from > 0 ? text.slice(text.indexOf("\n") + 1) : text;
+}

@@ -1,0 +1,190 @@
+/** One run: what its page reads besides metrics and rollouts. */
+import type { SupabaseClient } from "@supabase/supabase-js";
+import type { ListedRun } from "@/api/runs.ts";
+import { answered, call, RequestError, type Row, supabase } from "@/supabase.ts";
+import type { Double } from "@/view/format.ts";
+
+export interface Run extends ListedRun {
+  baseline_id: string | null;
+  timeline: number;
+  heartbeat_timeout_seconds: number;
+}
+
+export async function readRun(id: string, signal: AbortSignal): Promise<Run> {
+  // The list is a view that the generated types do not know.
+  const list = (supabase() as unknown as SupabaseClient).from("run_list");
+  const found = await answered(list.select("*").eq("id", id).limit(1).abortSignal(signal)) as unknown as Run[];
+  if (!found[0]) throw new RequestError(`training run ${id}: unknown id`, "OM404", false);
+  return found[0];
+}
+
+export interface ProgressBucket {
+  from_step: number;
+  to_step: number;
+  rollouts: number;
+  completed: number;
+  solved: number;
+  truncated: number;
+  errors: number;
+  reward_min: number | null;
+  reward_p10: number | null;
+  reward_p25: number | null;
+  reward_p50: number | null;
+  reward_p75: number | null;
+  reward_p90: number | null;
+  reward_max: number | null;
+  reward_mean: number | null;
+  mean_turns: number | null;
+  groups: number;
+  flat_groups: number;
+}
+
+export interface RunProgress {
+  buckets: ProgressBucket[];
+  without_step: number;
+}
+
+export function readProgress(runId: string, buckets: number, signal: AbortSignal): Promise<RunProgress> {
+  return call<RunProgress>("run_progress", { training_run_id: runId, buckets }, signal);
+}
+
+export interface RunHealth {
+  rollouts: number;
+  completed: number;
+  solved: number;
+  truncated: number;
+  errors: number;
+  groups: number;
+  flat_groups: number;
+  tool_calls: number;
+  tool_errors: number;
+  mean_staleness: number | null;
+  max_staleness: number | null;
+  rollouts_per_minute: number | null;
+  turns_per_minute: number | null;
+  tokens_per_second: number | null;
+  seconds_per_step: number | null;
+  window_from: string | null;
+  window_to: string | null;
+}
+
+export function readHealth(runId: string, signal: AbortSignal): Promise<RunHealth> {
+  return call<RunHealth>("run_health", { training_run_id: runId }, signal);
+}
+
+const PAGE = 50;
+
+const STEP_COLUMNS =
+  "id, step, status, status_message, phase, loss, kl, grad_norm, reward_mean, reward_std, tokens, started_at, finished_at" as const;
+
+export type TrainingStep =
+  & Pick<
+    Row<"training_steps">,
+    "id" | "step" | "status" | "status_message" | "phase" | "tokens" | "started_at" | "finished_at"
+  >
+  & Record<"loss" | "kl" | "grad_norm" | "reward_mean" | "reward_std", Double | null>;
+
+/** The steps before one, the latest first. */
+export async function readSteps(runId: string, before: number | null, signal: AbortSignal): Promise<TrainingStep[]> {
+  let query = supabase().from("training_steps").select(STEP_COLUMNS).eq("training_run_id", runId).is(
+    "rewound_at",
+    null,
+  );
+  if (before !== null) query = query.lt("step", before);
+  return await answered(query.order("step", { ascending: false }).limit(PAGE).abortSignal(signal)) as TrainingStep[];
+}
+
+export function nextStepPage(page: TrainingStep[]): number | null {
+  return page.length < PAGE ? null : page.at(-1)!.step;
+}
+
+export type Checkpoint = Pick<
+  Row<"model_checkpoints">,
+  "id" | "checkpoint_number" | "step" | "storage_path" | "size_bytes" | "checksum" | "metrics" | "created_at"
+>;
+export type CheckpointResult = Pick<
+  Row<"evaluation_results">,
+  "id" | "checkpoint_id" | "environment" | "episode_count" | "success_rate" | "mean_reward"
+>;
+
+export interface CheckpointPage {
+  checkpoints: Checkpoint[];
+  results: CheckpointResult[];
+}
+
+/** Checkpoints before a number, the latest first, with their results on whole environments. */
+export async function readCheckpoints(
+  runId: string,
+  before: number | null,
+  signal: AbortSignal,
+): Promise<CheckpointPage> {
+  let query = supabase().from("model_checkpoints")
+    .select("id, checkpoint_number, step, storage_path, size_bytes, checksum, metrics, created_at")
+    .eq("training_run_id", runId).is("rewound_at", null);
+  if (before !== null) query = query.lt("checkpoint_number", before);
+  const checkpoints = await answered(
+    query.order("checkpoint_number", { ascending: false }).limit(PAGE).abortSignal(signal),
+  );
+  if (!checkpoints.length) return { checkpoints, results: [] };
+  const results = await answered(
+    supabase().from("evaluation_results")
+      .select("id, checkpoint_id, environment, episode_count, success_rate, mean_reward")
+      .in("checkpoint_id", checkpoints.map(({ id }) => id)).is("task_id", null).limit(500).abortSignal(signal),
+  );
+  return { checkpoints, results };
+}
+
+export function nextCheckpointPage({ checkpoints }: CheckpointPage): number | null {
+  return checkpoints.length < PAGE ? null : checkpoints.at(-1)!.checkpoint_number;
+}
+
+export interface RunSettings {
+  config: unknown;
+  summary: unknown;
+  metadata: unknown;
+}
+
+export async function readSettings(runId: string, signal: AbortSignal): Promise<RunSettings> {
+  const found = await answered(
+    supabase().from("training_runs").select("config, summary, metadata").eq("id", runId).limit(1).abortSignal(signal),
+  );
+  if (!found[0]) throw new RequestError(`training run ${runId}: unknown id`, "OM404", false);
+  return found[0];
+}
+
+export type StatusChange = Pick<
+  Row<"status_history">,
+  "id" | "old_status" | "new_status" | "message" | "changed_by" | "changed_at"
+>;
+export type Rewind = Pick<Row<"rewinds">, "id" | "timeline" | "to_step" | "created_at">;
+
+export async function readStatusChanges(
+  runId: string,
+  before: string | null,
+  signal: AbortSignal,
+): Promise<StatusChange[]> {
+  let query = supabase().from("status_history")
+    .select("id, old_status, new_status, message, changed_by, changed_at").eq("entity_id", runId);
+  if (before) query = query.lt("changed_at", before);
+  return await answered(query.order("changed_at", { ascending: false }).limit(PAGE).abortSignal(signal));
+}
+
+export function nextStatusPage(page: StatusChange[]): string | null {
+  return page.length < PAGE ? null : page.at(-1)!.changed_at;
+}
+
+export async function readRewinds(runId: string, signal: AbortSignal): Promise<Rewind[]> {
+  return await answered(
+    supabase().from("rewinds").select("id, timeline, to_step, created_at").eq("training_run_id", runId)
+      .order("timeline", { ascending: false }).limit(200).abortSignal(signal),
+  );
+}
+
+/** Display names of members by user id; those who may not read members learn none. */
+export async function readMemberNames(ids: string[], signal: AbortSignal): Promise<Map<string, string>> {
+  if (!ids.length) return new Map();
+  const { data } = await supabase().from("members").select("user_id, display_name").in("user_id", ids).abortSignal(
+    signal,
+  );
+  return new Map((data ?? []).flatMap(({ user_id, display_name }) => (display_name ? [[user_id, display_name]] : [])));
+}
