@@ -106,8 +106,10 @@ begin
   return (
   with stretches as (
     -- A look into the index for each stretch: what it holds lies together there, and need not be sorted by steps.
-    select w.from_step, least(w.from_step + (width - 1), high) as to_step, s.*
-    from (select low + n * width as from_step from generate_series(0, (high - low) / width) n) w
+    select w.*, s.*
+    from (
+      select low + n * width as from_step, low + n * width + least(width - 1, high - low - n * width) as to_step
+      from generate_series(0, (high - low) / width) n) w
     cross join lateral (
       select count(*) as rollouts, count(*) filter (where r.completed) as completed,
         count(*) filter (where r.status = 'success') as solved,
@@ -124,7 +126,7 @@ begin
         from public.rollouts r
         cross join lateral (select r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error') as completed) c
         where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training'
-          and r.step between w.from_step and w.from_step + (width - 1)) r) s
+          and r.step between w.from_step and w.to_step) r) s
     where s.rollouts > 0
   ), compared as (
     select (s.step - low) / width as stretch, count(*) as groups, count(*) filter (where g.reward_std = 0) as flat_groups
