@@ -176,8 +176,8 @@ def test_progress_and_health_leave_out_what_a_rewind_hid(db: Connection, seed: i
     sample = Sample(db, seed=seed, steps=20, rollouts=200)
     kept = sorted(set(sample.step_of_group.values()))[10]
     call(db, "resume_run", run_id=sample.run_id, change_id=new_id(), rewind_to_step=kept)
-    hidden = {found["id"] for found in db.execute(
-        "select id::text from public.rollouts where training_run_id = %s and rewound_at is not null", [sample.run_id])}  # fmt: skip
+    rewound = "select id::text from public.rollouts where training_run_id = %s and rewound_at is not null"
+    hidden = {found["id"] for found in db.execute(rewound, [sample.run_id])}
     for rollout in sample.rollouts:
         rollout["hidden"] = rollout["id"] in hidden
         if rollout["status"] == "running":
