@@ -43,7 +43,7 @@ export const COLUMNS: Column[] = [
     show: (run) => number(run.average_reward, 3),
   },
   { name: "turns", label: "Turns", sort: "average_turns", isNumber: true, show: (run) => number(run.average_turns, 3) },
-  { name: "owner", label: "Owner", sort: "owner_name", show: (run) => ownerName(run.owner_id, run.owner_name) },
+  { name: "owner", label: "Owner", show: (run) => ownerName(run.owner_id, run.owner_name) },
   { name: "tags", label: "Tags", width: 160, show: (run) => <Tags tags={run.tags ?? []} /> },
   { name: "created", label: "Created", sort: "created_at", width: 85, show: (run) => <Ago time={run.created_at} /> },
   { name: "started", label: "Started", sort: "started_at", width: 85, show: (run) => <Ago time={run.started_at} /> },
