@@ -133,6 +133,8 @@ def write(
     for low in range(0, last, BATCH):
         on_step("rollouts", 0.02 + 0.7 * low / last)
         connection.execute("select pg_temp.add_rollouts(%s, %s)", [low, min(low + BATCH, last)])
+    # Who plans what follows knows nothing yet of a million rows.
+    connection.execute("analyze public.rollouts")
     on_step("turns", 0.72)
     _write_turns(connection, sizes, seed)
     on_step("runs", 0.8)
@@ -178,7 +180,8 @@ def _write_turns(connection: psycopg.Connection[Any], sizes: Sizes, seed: int) -
         f"""create temporary table turned on commit drop as
         select row_number() over (order by o.created_at desc, o.id) as place, o.id, o.training_run_id, o.group_id,
           o.status, o.total_reward, o.step_count, o.model, o.policy_version, o.created_at
-        from public.rollouts o where o.id = pg_temp.made_id(5, o.episode_number)
+        from pg_temp.sizes s cross join generate_series(s.trained - s.turned, s.rollouts - 4) n
+        join public.rollouts o on o.id = pg_temp.made_id(5, n)
         order by o.created_at desc, o.id limit {sizes.turned}"""
     )
     connection.execute("create unique index on pg_temp.turned (id)")
