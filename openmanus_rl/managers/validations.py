@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from openmanus_rl.gateway import Filter, Page, Row
+from openmanus_rl.gateway import Filter, Order, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import Validation
 from openmanus_rl.records.ids import Id, as_id, validation_id
@@ -75,3 +75,37 @@ class ValidationManager(Manager):
             rollout_id=rollout_id, training_run_id=training_run_id, validator_id=validator_id, verdict=verdict
         )
         return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+
+    @classmethod
+    def override(
+        cls,
+        rollout_id: Id,
+        verdict: Literal["pass", "fail"] | None,
+        reason: str,
+        *,
+        validation_id: Id | None = None,
+    ) -> Row:
+        """Judge a completed rollout as a person and return it; None withdraws what was said before.
+
+        Its status becomes success or failed, and all totals follow. Until it is withdrawn, it stands above what the
+        recorder says. With `validation_id` it is kept as said of that verdict.
+        """
+        params = {
+            "rollout_id": as_id(rollout_id, field="rollout_id"),
+            "verdict": verdict,
+            "reason": reason,
+            "validation_id": None if validation_id is None else as_id(validation_id, field="validation_id"),
+        }
+        return dict(cls._gateway().rpc("override_validation", params)["rollout"])
+
+    @classmethod
+    def list_overrides(cls, rollout_id: Id, *, limit: int = 100, offset: int = 0, count: bool = False) -> Page[Row]:
+        """Return a page of what persons said of a rollout, newest first: who, when and why."""
+        return cls._gateway().select(
+            "validation_overrides",
+            filters=[Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))],
+            order=[Order("created_at", descending=True), Order("id")],
+            limit=limit,
+            offset=offset,
+            count=count,
+        )

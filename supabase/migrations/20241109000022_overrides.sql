@@ -119,10 +119,11 @@ begin
   perform internal.check_override(rollout_id, verdict, reason, validation_id);
   r := internal.rollout_to_judge(rollout_id);
   standing := internal.standing_override(rollout_id);
-  if standing.verdict is null and verdict is null then
-    raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: nobody has overridden its validation, so there is nothing to withdraw', rollout_id);
-  end if;
-  if (standing.verdict, standing.reason, standing.validation_id) is distinct from (verdict, reason, validation_id) then
+  -- Said twice, as by a client that lost the answer, it is said once.
+  if standing.id is null or (standing.verdict, standing.reason, standing.validation_id) is distinct from (verdict, reason, validation_id) then
+    if standing.verdict is null and verdict is null then
+      raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: no override stands, so there is nothing to withdraw', rollout_id);
+    end if;
     status := case verdict when 'pass' then 'success' when 'fail' then 'failed' else internal.status_by_machine(rollout_id) end;
     perform set_config('openmanus_rl.overriding', rollout_id::text, true);
     -- A change of its own: without an id, a reason that was given before would be taken for one left behind.

@@ -75,7 +75,8 @@ def test_who_withdrew_may_override_again(db: Connection) -> None:
     change_status(db, "rollouts", rollout_id, "truncated")
     override(db, rollout_id, "pass")
     assert override(db, rollout_id, None)["rollout"]["status"] == "truncated"
-    assert code_of(db, rollout_id, None) == ("OM409", "verdict")
+    assert code_of(db, rollout_id, None, "once more") == ("OM409", "verdict")
+    assert code_of(db, new_rollout(db, new_run(db), status="failed"), None) == ("OM409", "verdict")
 
 
 def test_totals_follow(db: Connection) -> None:
@@ -108,6 +109,9 @@ def test_the_same_word_twice_changes_nothing(db: Connection) -> None:
     assert len(overrides(db, rollout_id)) == 1
     assert override(db, rollout_id, "pass", "it did, see turn 3")["override"]["id"] != first["override"]["id"]
     assert [new for _, new, _ in history(db, rollout_id)] == ["failed", "success"]
+    withdrawn = override(db, rollout_id, None, "on reflection")
+    assert override(db, rollout_id, None, "on reflection") == withdrawn
+    assert len(overrides(db, rollout_id)) == 3
 
 
 def test_a_word_that_agrees_with_the_machine_is_kept_too(db: Connection) -> None:

@@ -73,7 +73,7 @@ MANAGERS: dict[str, set[str]] = {
     },
     "TrainingStepManager": {"complete_step", "get_step", "list_steps", "start_step", "update_status", "update_step"},
     "TurnManager": {"get_by_step_number", "get_turn", "list_turns", "log_turn"},
-    "ValidationManager": {"get_validation", "list_validations", "log_validation"},
+    "ValidationManager": {"get_validation", "list_overrides", "list_validations", "log_validation", "override"},
     "ValidatorManager": {"delete_validator", "get_validator", "list_validators", "save_validator"},
 }
 GUIDE: dict[str, list[str]] = {
