@@ -444,7 +444,8 @@ end
 $$;
 
 create function public.rollout_outline(rollout_id uuid) returns jsonb
-language plpgsql stable set search_path = '' set jit = off
+-- Alone: other workers would take longer to begin than this takes.
+language plpgsql stable set search_path = '' set jit = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 begin
