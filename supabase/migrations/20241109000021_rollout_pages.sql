@@ -21,7 +21,8 @@ begin
   expected := case kind
     when 'uuid' then case when type <> 'string' then 'an id' end
     when 'time' then case when type <> 'string' then 'a time' end
-    when 'text' then case when type <> 'string' then 'a text' end
+    -- Of a longer one no pattern can be made.
+    when 'text' then case when type <> 'string' then 'a text' when length(given) > 1000 then 'a text of at most 1000 characters' end
     when 'texts' then case
       when type = 'array' and value <> '[]' and not value @? '$[*] ? (@.type() != "string")' then null
       when type <> 'string' then 'a text or a list of texts' end
@@ -613,6 +614,7 @@ begin
   if coalesce(text, '') = '' then
     raise exception using errcode = 'OM400', column = 'text', message = 'text: something to look for is expected';
   end if;
+  perform internal.checked_value('text', to_jsonb(text), 'text');
   loop
     step := internal.next_step_with(rollout_id, pattern, step);
     exit when step is null or jsonb_array_length(matches) > max_matches;

@@ -357,6 +357,7 @@ BAD_FILTERS: list[tuple[Any, str]] = [
     ({"tool": ["a"]}, "tool"),
     ({"tool_failed": "yes"}, "tool_failed"),
     ({"text": 1}, "text"),
+    ({"text": "x" * 1001}, "text"),
     ({"created_from": "yesteryear"}, "created_from"),
     ({"created_to": 5}, "created_to"),
     ({"include_rewound": 1}, "include_rewound"),
@@ -366,7 +367,7 @@ BAD_FILTERS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("filters", "name"), BAD_FILTERS, ids=[str(bad) for bad, _ in BAD_FILTERS])
+@pytest.mark.parametrize(("filters", "name"), BAD_FILTERS, ids=[str(bad)[:40] for bad, _ in BAD_FILTERS])
 def test_a_bad_filter_is_named(db: Connection, filters: Any, name: str) -> None:
     with pytest.raises(psycopg.Error) as caught:
         db.execute("select public.find_rollouts(%s)", [Jsonb(filters)])
@@ -541,6 +542,9 @@ def test_search_in_a_rollout_finds_every_place(db: Connection) -> None:
     assert call(db, "search_rollout", rollout_id, "nowhere") == {"matches": [], "more": False}
     with pytest.raises(psycopg.Error, match="text: something to look for"):
         call(db, "search_rollout", rollout_id, "")
+    with pytest.raises(psycopg.Error, match="text: a text of at most 1000 characters is expected"):
+        call(db, "search_rollout", rollout_id, "x" * 1001)
+    assert call(db, "search_rollout", rollout_id, "é" * 1000)["matches"] == []
 
 
 # Groups --------------------------------------------------------------------------------------------------------------
