@@ -72,6 +72,8 @@ export const RUNS_PER_PAGE = 50;
 /** What the API says to a page that begins after the last row. */
 const BEYOND_THE_END = "PGRST103";
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
 /** The list is a view that the generated types do not know. */
 function runList() {
   return (supabase() as unknown as SupabaseClient).from("run_list");
@@ -141,6 +143,7 @@ export async function readRunsById(ids: string[], signal: AbortSignal): Promise<
 
 /** A run as the list shows it; null where it is gone, or not to be seen. */
 export async function readListedRun(id: string, signal: AbortSignal): Promise<ListedRun | null> {
+  if (!UUID.test(id)) return null;
   return (await readRunsById([id], signal))[0] ?? null;
 }
 

@@ -12,8 +12,8 @@ export interface Compared {
   name: string;
   color: string;
   isShown: boolean;
-  /** null: gone, or not to be seen. */
-  listed: ListedRun | null;
+  /** null: gone, or not to be seen; undefined: not read yet. */
+  listed: ListedRun | null | undefined;
 }
 
 const FIGURES = ["status", "progress", "step", "rollouts", "success", "reward", "turns", "started", "duration"];
@@ -54,7 +54,9 @@ export function Figures({ runs, toggle, remove }: Props) {
                 ))
                 : (
                   <Table.Td colSpan={columns.length}>
-                    <Text size="sm" c="dimmed">There is no such run, or you may not see it.</Text>
+                    <Text size="sm" c="dimmed">
+                      {run.listed === null ? "There is no such run, or you may not see it." : "Reading…"}
+                    </Text>
                   </Table.Td>
                 )}
               <Table.Td>

@@ -2,11 +2,12 @@ import { Code, Stack, Tabs, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { readListedRun } from "@/api/runs.ts";
 import { PageHead, Section } from "@/components/page.tsx";
-import { Empty, Failed, Loading } from "@/components/states.tsx";
+import { Empty, Failed } from "@/components/states.tsx";
 import { useLiveMany } from "@/live/query.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { MetricCharts } from "@/pages/run/charts/metric_charts.tsx";
 import { seriesColor } from "@/theme.ts";
+import { shortId } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
 import { AddRun } from "./add_run.tsx";
 import { ConfigDifferences } from "./config_differences.tsx";
@@ -19,7 +20,7 @@ export default function ComparePage() {
   const [view, change] = useView(DEFAULT_VIEW);
   const asked = [...new Set(view.run)];
   const ids = asked.slice(0, MOST_COMPARED);
-  const { runs, failed, isPending } = useCompared(ids, view.hidden);
+  const { runs, failed } = useCompared(ids, view.hidden);
   const setRuns = (run: string[]) => change({ run, hidden: view.hidden.filter((id) => run.includes(id)) });
   const toggle = (id: string) =>
     change({
@@ -39,8 +40,7 @@ export default function ComparePage() {
         <Section title="Runs" aside={<AddRun chosen={ids} add={(id) => setRuns([...ids, id])} />}>
           {failed && <Failed error={failed.error!} retry={() => void failed.refetch()} />}
           {!ids.length && <NothingChosen />}
-          {ids.length > 0 && isPending && <Loading what="Reading the runs" />}
-          {ids.length > 0 && !isPending && (
+          {ids.length > 0 && (
             <Figures
               runs={runs}
               toggle={toggle}
@@ -50,7 +50,11 @@ export default function ComparePage() {
         </Section>
         {known.length > 0 && (
           // Apart: of thousands of metrics nobody would scroll to the end to find the configuration.
-          <Tabs value={view.tab} onChange={(tab) => change({ tab: tab ?? undefined })} keepMounted={false}>
+          <Tabs
+            value={view.tab === "config" ? "config" : "metrics"}
+            onChange={(tab) => change({ tab: tab ?? "metrics" })}
+            keepMounted={false}
+          >
             <Tabs.List mb="md">
               <Tabs.Tab value="metrics">Metrics</Tabs.Tab>
               <Tabs.Tab value="config">Configuration</Tabs.Tab>
@@ -75,17 +79,17 @@ function useCompared(ids: string[], hidden: string[]) {
     read: (signal) => readListedRun(id, signal),
   })));
   const runs = ids.map((id, index): Compared => {
-    const listed = answers[index]!.data ?? null;
+    const listed = answers[index]!.data;
     return {
       id,
       listed,
-      name: listed ? plain(listed.name) : id,
+      name: listed ? plain(listed.name) : shortId(id),
       color: seriesColor(index),
       isShown: !hidden.includes(id),
     };
   });
   const failed = answers.find((answer) => answer.error && answer.data === undefined);
-  return { runs, failed, isPending: answers.some((answer) => answer.isPending) };
+  return { runs, failed };
 }
 
 function Charts({ runs }: { runs: Compared[] }) {

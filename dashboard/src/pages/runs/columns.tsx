@@ -22,7 +22,7 @@ export interface Column {
 
 export const COLUMNS: Column[] = [
   { name: "name", label: "Name", sort: "name", width: 200, show: (run) => <NameCell run={run} /> },
-  { name: "status", label: "Status", sort: "shown_status", width: 105, show: (run) => <StatusCell run={run} /> },
+  { name: "status", label: "Status", sort: "shown_status", width: 100, show: (run) => <StatusCell run={run} /> },
   { name: "progress", label: "Progress", sort: "progress", width: 120, show: (run) => <ProgressCell run={run} /> },
   { name: "step", label: "Step", sort: "current_step", isNumber: true, show: stepOf },
   { name: "algorithm", label: "Algorithm", sort: "algorithm", show: (run) => text(run.algorithm) },
@@ -43,7 +43,7 @@ export const COLUMNS: Column[] = [
     show: (run) => number(run.average_reward, 3),
   },
   { name: "turns", label: "Turns", sort: "average_turns", isNumber: true, show: (run) => number(run.average_turns, 3) },
-  { name: "owner", label: "Owner", show: (run) => ownerName(run.owner_id, run.owner_name) },
+  { name: "owner", label: "Owner", show: (run) => text(run.owner_id && ownerName(run.owner_id, run.owner_name)) },
   { name: "tags", label: "Tags", width: 160, show: (run) => <Tags tags={run.tags ?? []} /> },
   { name: "created", label: "Created", sort: "created_at", width: 85, show: (run) => <Ago time={run.created_at} /> },
   { name: "started", label: "Started", sort: "started_at", width: 85, show: (run) => <Ago time={run.started_at} /> },
@@ -74,7 +74,7 @@ export function ownerName(id: string | null, name: string | null): string {
 }
 
 function text(value: string | null): ReactNode {
-  return value ? <Text size="sm" truncate maw={150} title={plain(value)}>{plain(value)}</Text> : UNKNOWN;
+  return value ? <Text size="sm" truncate maw={120} title={plain(value)}>{plain(value)}</Text> : UNKNOWN;
 }
 
 function stepOf({ current_step, total_steps }: ListedRun): string {

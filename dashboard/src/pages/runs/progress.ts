@@ -14,15 +14,15 @@ export function progressOf(run: Pick<Timed, "progress" | "current_step" | "total
   return Math.min(1, Math.max(0, run.current_step / run.total_steps));
 }
 
-/** Milliseconds left if it goes on as it did; null unless it runs and has come some way. */
+/** Milliseconds left if it goes on as it did; null unless it runs, has come some way, and is not late already. */
 export function timeLeft(run: Timed, now: number): number | null {
   const progress = progressOf(run);
   if (run.shown_status !== "running" || !run.started_at || !progress || progress >= 1) return null;
   const started = new Date(run.started_at).getTime();
   // How far it is was said with the last heartbeat; since then the time left only went down.
   const said = run.heartbeat_at ? new Date(run.heartbeat_at).getTime() : now;
-  const whole = Math.max(0, said - started) / progress;
-  return whole > 0 ? Math.max(0, started + whole - now) : null;
+  const left = started + (said - started) / progress - now;
+  return left > 0 ? left : null;
 }
 
 /** Milliseconds from the start to the end, or to now while it runs, or to the last sign of life where that stopped. */
