@@ -19,7 +19,7 @@ export function Rewards({ components }: { components: RewardComponent[] }) {
     <Section title="Reward by component">
       {components.length === 0 && <Text size="sm" c="dimmed">No rewards were recorded.</Text>}
       {components.length > 0 && (
-        <Table fz="sm" style={{ fontVariantNumeric: "tabular-nums" }}>
+        <Table fz="sm" verticalSpacing={4} style={{ fontVariantNumeric: "tabular-nums" }}>
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Type</Table.Th>

@@ -2,7 +2,7 @@
 import { ActionIcon, Group, Loader, Text, TextInput } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconSearch } from "@tabler/icons-react";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { type KeyboardEvent, type Ref, useEffect, useMemo, useState } from "react";
+import { type KeyboardEvent, type Ref, useEffect, useMemo, useRef, useState } from "react";
 import { type Match, searchRollout } from "@/api/rollout.ts";
 import { Marked, plain } from "@/components/agent_text.tsx";
 import { useLive } from "@/live/query.ts";
@@ -20,10 +20,20 @@ export interface Search {
 
 const NONE: readonly Match[] = [];
 
+/** The first match in a direction from a turn on; around the end where there is none. */
+function nearest(matches: readonly Match[], step: number, by: number): number {
+  const found = by > 0
+    ? matches.findIndex(({ step_number }) => step_number >= step)
+    : matches.findLastIndex(({ step_number }) => step_number <= step);
+  return found >= 0 ? found : by > 0 ? 0 : matches.length - 1;
+}
+
 export function useSearch(
   id: string,
   runId: string | null,
   text: string | null,
+  /** The turn one is at: the search begins there. */
+  from: () => number,
   onMatch: (match: Match) => void,
 ): Search {
   const query = useLive(runId, ["rollout", id, "search", text], (signal) => searchRollout(id, text!, signal), {
@@ -32,6 +42,8 @@ export function useSearch(
   const [at, setAt] = useState(-1);
   useEffect(() => setAt(-1), [text]);
   const matches = query.data?.matches ?? NONE;
+  const latest = useRef(from);
+  latest.current = from;
   return useMemo(() => ({
     text,
     matches,
@@ -41,7 +53,7 @@ export function useSearch(
     error: query.error,
     go: (by: number) => {
       if (!matches.length) return;
-      const next = at < 0 && by < 0 ? matches.length - 1 : (at + by + matches.length) % matches.length;
+      const next = at < 0 ? nearest(matches, latest.current(), by) : (at + by + matches.length) % matches.length;
       setAt(next);
       onMatch(matches[next]!);
     },

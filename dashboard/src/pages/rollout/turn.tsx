@@ -1,5 +1,5 @@
 /** One turn of a rollout: what the agent saw, thought, did, called and got. */
-import { ActionIcon, Anchor, Badge, Skeleton, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Anchor, Badge, Skeleton, Text } from "@mantine/core";
 import { IconCode } from "@tabler/icons-react";
 import { memo } from "react";
 import { Link } from "react-router";
@@ -53,18 +53,17 @@ export const TurnArticle = memo(function TurnArticle(props: Props) {
         </Anchor>
         {turn && <HeadFacts turn={turn} />}
         {turn && (
-          <Tooltip label="Raw JSON of this turn">
-            <ActionIcon
-              size="sm"
-              variant="subtle"
-              color="gray"
-              ml="auto"
-              aria-label={`Raw JSON of turn ${step}`}
-              onClick={() => onRaw(turn)}
-            >
-              <IconCode size={16} />
-            </ActionIcon>
-          </Tooltip>
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            ml="auto"
+            aria-label={`Raw JSON of turn ${step}`}
+            title={`Raw JSON of turn ${step}`}
+            onClick={() => onRaw(turn)}
+          >
+            <IconCode size={16} />
+          </ActionIcon>
         )}
       </header>
       {turn

@@ -70,7 +70,13 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
     select(match.step_number);
     showMatch(match);
   }, [select, showMatch]);
-  const search = useSearch(rollout.id, rollout.training_run_id, view.find, goTo);
+  const search = useSearch(
+    rollout.id,
+    rollout.training_run_id,
+    view.find,
+    () => current ?? outline.step_numbers[first] ?? 0,
+    goTo,
+  );
   const hits = useMemo(() => search.matches.map(({ step_number }) => indexOf(outline, step_number)), [
     search.matches,
     outline,
