@@ -94,6 +94,14 @@ export async function readSteps(runId: string, before: number | null, signal: Ab
   return await answered(query.order("step", { ascending: false }).limit(PAGE).abortSignal(signal)) as TrainingStep[];
 }
 
+export async function readLastStep(runId: string, signal: AbortSignal): Promise<number | null> {
+  const found = await answered(
+    supabase().from("training_steps").select("step").eq("training_run_id", runId).is("rewound_at", null)
+      .order("step", { ascending: false }).limit(1).abortSignal(signal),
+  );
+  return found[0]?.step ?? null;
+}
+
 export function nextStepPage(page: TrainingStep[]): number | null {
   return page.length < PAGE ? null : page.at(-1)!.step;
 }

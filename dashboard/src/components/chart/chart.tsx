@@ -3,7 +3,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useElementSize, useMergedRef } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
-import { duration, number, UNKNOWN } from "@/view/format.ts";
+import { number, UNKNOWN } from "@/view/format.ts";
 import { tooltip } from "./tooltip.ts";
 
 export interface Line {
@@ -101,7 +101,19 @@ export function Chart(props: Props) {
     if (plot.current) applyZoom(plot.current, props.zoom);
   }, [props.lines, props.zoom?.[0], props.zoom?.[1]]);
 
-  return <div ref={ref} role="img" aria-label={described(props)} style={{ minHeight: height, width: "100%" }} />;
+  return (
+    <div
+      ref={ref}
+      role="img"
+      aria-label={described(props)}
+      // Points that can be opened are reached by keys as well.
+      tabIndex={props.onPick ? 0 : undefined}
+      onKeyDown={(event) => {
+        if (plot.current && pressed(plot.current, props, event.key)) event.preventDefault();
+      }}
+      style={{ minHeight: height, width: "100%" }}
+    />
+  );
 }
 
 /** One x column for all lines, as the plot wants it. */
@@ -136,7 +148,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
     legend: { show: false },
     scales: {
       x: { time: axis === "time" },
-      y: isLog ? { distr: 3 } : yRange ? { range: yRange } : {},
+      y: isLog ? { distr: 3, range: logRange } : yRange ? { range: yRange } : {},
     },
     axes: [
       {
@@ -164,10 +176,29 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
   };
 }
 
+/** A little more than the values, which may all be the same, or none. */
+function logRange(_plot: uPlot, low: number | null, high: number | null): Range {
+  if (low === null || high === null || !(low > 0)) return [0.1, 1];
+  return low === high ? [low / 3, high * 3] : [low / 1.15, high * 1.15];
+}
+
+/** Seconds as 45 s, 2 min 30 s or 1 h, without what is zero. */
+function elapsedText(seconds: number): string {
+  if (Math.abs(seconds) < 60) return `${number(seconds, 3)} s`;
+  const units: [string, number][] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  let left = Math.round(seconds);
+  const parts = units.flatMap(([unit, size]) => {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    return count ? [`${count} ${unit}`] : [];
+  });
+  return parts.slice(0, 2).join(" ");
+}
+
 /** A place on the x axis in words. */
 export function xText(axis: Axis, x: number): string {
   if (axis === "time") return new Date(x * 1000).toLocaleString();
-  return axis === "elapsed" ? duration(x * 1000) : number(x);
+  return axis === "elapsed" ? elapsedText(x) : number(x);
 }
 
 function mark(plot: uPlot, lines: Line[]): void {
@@ -221,6 +252,26 @@ function listen(plot: uPlot, latest: { current: Props }): void {
     latest.current.onPick?.(plot.data[0][index]!);
   });
   plot.over.style.cursor = latest.current.onPick ? "pointer" : "crosshair";
+}
+
+/** Arrows move along the points, Enter opens one, Escape shows all again. Says whether the key was one of them. */
+function pressed(plot: uPlot, props: Props, key: string): boolean {
+  if (key === "Escape" && props.zoom) props.onZoom?.(null);
+  else if (key === "ArrowLeft" || key === "ArrowRight") move(plot, key === "ArrowLeft" ? -1 : 1);
+  else if (key === "Enter" && typeof plot.cursor.idx === "number") props.onPick?.(plot.data[0][plot.cursor.idx]!);
+  else return false;
+  return true;
+}
+
+function move(plot: uPlot, by: number): void {
+  const x = plot.data[0];
+  const { min = -Infinity, max = Infinity } = plot.scales.x!;
+  const first = x.findIndex((place) => place >= min!);
+  const last = x.findLastIndex((place) => place <= max!);
+  if (first < 0 || last < first) return;
+  const from = plot.cursor.idx ?? (by > 0 ? first - 1 : last + 1);
+  const index = Math.min(last, Math.max(first, from + by));
+  plot.setCursor({ left: plot.valToPos(x[index]!, "x"), top: plot.over.clientHeight / 2 });
 }
 
 function described({ title, lines }: Props): string {

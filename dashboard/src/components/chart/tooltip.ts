@@ -25,7 +25,7 @@ export function tooltip(shown: () => Shown): uPlot.Plugin {
       setCursor: (plot) => {
         const { idx, left = -1 } = plot.cursor;
         // Of charts that share a cursor only the one under the pointer shows its values.
-        const isHere = plot.over.matches(":hover");
+        const isHere = plot.over.matches(":hover") || plot.root.parentElement?.matches(":focus-visible");
         box.hidden = idx === null || idx === undefined || left < 0 || !isHere;
         if (!box.hidden) fill(box, plot, idx!, shown());
       },

@@ -1,8 +1,6 @@
-import { CloseButton, Group, Text } from "@mantine/core";
 import { useMemo } from "react";
 import type { Run } from "@/api/run.ts";
 import { readListedRun } from "@/api/runs.ts";
-import { plain } from "@/components/agent_text.tsx";
 import { useLiveMany } from "@/live/query.ts";
 import { seriesColor } from "@/theme.ts";
 import { useView } from "@/view/url_state.ts";
@@ -34,7 +32,7 @@ export function ChartsTab({ run }: { run: Run }) {
     return charted;
   }, [run.id, run.name, startedAt, others, found]);
   return (
-    <MetricCharts runs={runs}>
+    <MetricCharts runs={runs} onRemove={(id) => change({ with: others.filter((other) => other !== id) })}>
       {others.length < MOST_OTHERS && (
         <RunSelect
           label="Compare with…"
@@ -42,16 +40,6 @@ export function ChartsTab({ run }: { run: Run }) {
           onChoose={(id) => change({ with: [...others, id] })}
         />
       )}
-      {runs.slice(1).map((other) => (
-        <Group key={other.id} gap={2} wrap="nowrap" miw={0}>
-          <Text size="sm" truncate maw={180}>{plain(other.name)}</Text>
-          <CloseButton
-            size="xs"
-            aria-label={`Do not compare with ${plain(other.name)}`}
-            onClick={() => change({ with: others.filter((id) => id !== other.id) })}
-          />
-        </Group>
-      ))}
     </MetricCharts>
   );
 }

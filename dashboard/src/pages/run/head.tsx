@@ -2,10 +2,11 @@ import { Alert, Badge, Group, Progress, Spoiler, Text } from "@mantine/core";
 import { useInterval } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
-import type { Run } from "@/api/run.ts";
+import { readLastStep, type Run } from "@/api/run.ts";
 import { Copy, plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
+import { useLive } from "@/live/query.ts";
 import { duration, number, percent, shortId } from "@/view/format.ts";
 import { durationOf, progressOf, timeLeft } from "../runs/progress.ts";
 import classes from "./page.module.css";
@@ -37,11 +38,6 @@ export function RunHead({ run }: { run: Run }) {
         <Fact name="Reward">{run.average_reward !== null && number(run.average_reward, 3)}</Fact>
       </Group>
       <HowFar run={run} />
-      {(run.tags?.length ?? 0) > 0 && (
-        <Group gap={6} aria-label="Tags">
-          {run.tags!.map((tag) => <Badge key={tag} variant="default" size="sm">{plain(tag)}</Badge>)}
-        </Group>
-      )}
       {run.description && (
         <Spoiler maxHeight={44} showLabel="Show all of the description" hideLabel="Show less">
           <Text size="sm" style={{ whiteSpace: "pre-wrap" }}>{plain(run.description)}</Text>
@@ -77,7 +73,15 @@ function StatusMessage({ run, text }: { run: Run; text: string }) {
   );
 }
 
-function HowFar({ run }: { run: Run }) {
+/** The run with its last step, where its loop records steps but does not say how far it is. */
+function useLastStep(run: Run): Run {
+  const steps = useLive(run.id, ["run last step", run.id], (signal) => readLastStep(run.id, signal));
+  const last = Math.max(run.current_step ?? -1, steps.data ?? -1);
+  return last < 0 ? run : { ...run, current_step: last };
+}
+
+function HowFar({ run: recorded }: { run: Run }) {
+  const run = useLastStep(recorded);
   const [now, setNow] = useState(Date.now);
   useInterval(() => setNow(Date.now()), 5_000, { autoInvoke: true });
   const progress = progressOf(run);
@@ -97,6 +101,7 @@ function HowFar({ run }: { run: Run }) {
         <Progress value={progress * 100} w={180} size="sm" aria-label={`Progress: ${percent(progress, 0)}`} />
       )}
       <Text size="sm">{parts.join(" · ")}</Text>
+      {run.tags?.map((tag) => <Badge key={tag} variant="default" size="sm">{plain(tag)}</Badge>)}
       {isOpen && run.heartbeat_at && (
         <Text size="sm" c="dimmed" span>
           last heartbeat <Ago time={run.heartbeat_at} />

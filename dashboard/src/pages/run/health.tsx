@@ -19,6 +19,8 @@ interface Vital {
 export function Health({ run }: { run: Run }) {
   const query = useLive(run.id, ["run health", run.id], (signal) => readHealth(run.id, signal));
   const vitals = query.data ? vitalsOf(query.data) : [];
+  // Its place is kept while it is read, so that what is below does not jump.
+  if (query.isPending && run.rollout_count > 0) return <div className={classes.vitalsToCome} />;
   if (!vitals.length) return null;
   return (
     <ul className={classes.strip} aria-label="Health of the newest rollouts">

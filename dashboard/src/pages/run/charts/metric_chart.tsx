@@ -61,7 +61,9 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
           ? <Text component="h3" size="sm" fw={600} truncate title={plain(name)} m={0}>{plain(name)}</Text>
           : <span />}
         <Group gap={2} wrap="nowrap">
-          {shown.length === 1 && <Text size="sm" className={classes.last}>{lastValue(shown[0]!)}</Text>}
+          {runs.length === 1 && shown.length === 1 && (
+            <Text size="sm" className={classes.last}>{lastValue(shown[0]!)}</Text>
+          )}
           <Tooltip label="Download what is shown as CSV">
             <ActionIcon
               variant="subtle"
@@ -89,17 +91,19 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
           )}
         </Group>
       </Group>
-      <Chart
-        title={plain(name)}
-        lines={drawn.lines}
-        height={height}
-        axis={axis === "step" ? "number" : axis}
-        isLog={isLog}
-        zoom={view.zoom}
-        onZoom={change.zoom}
-        onPick={onPick && pick}
-        cursorGroup="metrics"
-      />
+      {!shown.length ? <div style={{ height }} /> : (
+        <Chart
+          title={plain(name)}
+          lines={drawn.lines}
+          height={height}
+          axis={axis === "step" ? "number" : axis}
+          isLog={isLog}
+          zoom={view.zoom}
+          onZoom={change.zoom}
+          onPick={onPick && pick}
+          cursorGroup="metrics"
+        />
+      )}
       <Text size="xs" c="dimmed" className={classes.note}>
         {note(drawn, { error, isLoading, isEmpty: !shown.length })}
       </Text>

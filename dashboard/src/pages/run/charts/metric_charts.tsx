@@ -14,8 +14,15 @@ import { useChartView } from "./view.ts";
 
 export type { ChartedRun };
 
-/** `children` are more controls, beside those of the charts. */
-export function MetricCharts({ runs, children }: { runs: ChartedRun[]; children?: ReactNode }) {
+interface Props {
+  runs: ChartedRun[];
+  /** Where the runs after the first can be taken away. */
+  onRemove?: (runId: string) => void;
+  /** More controls, beside those of the charts. */
+  children?: ReactNode;
+}
+
+export function MetricCharts({ runs, onRemove, children }: Props) {
   const [view, change] = useChartView();
   const navigate = useNavigate();
   const answers = useLiveMany(runs.map((run) => ({
@@ -35,7 +42,7 @@ export function MetricCharts({ runs, children }: { runs: ChartedRun[]; children?
   if (!names.length && answers.some((answer) => answer.isPending)) return <Loading what="Reading the metrics" />;
   return (
     <>
-      <Toolbar view={view} change={change} runs={runs} listed={listed.length} total={names.length}>{children}</Toolbar>
+      <Toolbar {...{ view, change, runs, onRemove }} listed={listed.length} total={names.length}>{children}</Toolbar>
       {!names.length && (
         <Empty title="No metrics yet">
           Log some from training, and they appear here: <Code>run.log({`{"train/loss": loss}`}, step=step)</Code>

@@ -1,4 +1,4 @@
-import { Button, Group, SegmentedControl, Slider, Switch, Text, TextInput } from "@mantine/core";
+import { Button, CloseButton, Group, SegmentedControl, Slider, Switch, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconSearch, IconZoomReset } from "@tabler/icons-react";
 import { type ReactNode, useEffect, useState } from "react";
@@ -18,13 +18,14 @@ interface Props {
   view: ChartView;
   change: ChangeChartView;
   runs: ChartedRun[];
+  onRemove?: (runId: string) => void;
   /** How many of how many metrics are listed. */
   listed: number;
   total: number;
   children?: ReactNode;
 }
 
-export function Toolbar({ view, change, runs, listed, total, children }: Props) {
+export function Toolbar({ view, change, runs, onRemove, listed, total, children }: Props) {
   return (
     <div className={classes.toolbar} role="group" aria-label="How charts are shown">
       <Filter value={view.filter} onChange={change.filter} />
@@ -67,10 +68,17 @@ export function Toolbar({ view, change, runs, listed, total, children }: Props) 
           aria-label="Runs in the charts"
           style={{ listStyle: "none", flexBasis: "100%" }}
         >
-          {runs.map((run) => (
+          {runs.map((run, place) => (
             <Group key={run.id} component="li" gap={6} wrap="nowrap" miw={0}>
               <span className={classes.dot} style={{ background: run.color }} />
               <Text size="sm" truncate maw={260}>{plain(run.name)}</Text>
+              {onRemove && place > 0 && (
+                <CloseButton
+                  size="xs"
+                  aria-label={`Do not compare with ${plain(run.name)}`}
+                  onClick={() => onRemove(run.id)}
+                />
+              )}
             </Group>
           ))}
         </Group>

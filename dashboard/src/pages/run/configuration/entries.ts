@@ -4,6 +4,7 @@ export interface Entry {
   value: string;
 }
 
+const byNumbersToo = new Intl.Collator("en", { numeric: true });
 const MOST_ENTRIES = 20_000;
 
 /** {a: {b: [1]}} as a.b.0 = 1; what holds nothing is shown as it is. */
@@ -13,13 +14,13 @@ export function entriesOf(settings: unknown): Entry[] {
     if (found.length >= MOST_ENTRIES) return;
     const members = value !== null && typeof value === "object" ? Object.entries(value) : [];
     if (members.length === 0) {
-      if (path || (value !== null && typeof value === "object" === false)) found.push({ path, value: shown(value) });
+      if (path) found.push({ path, value: shown(value) });
       return;
     }
     members.forEach(([name, member]) => walk(member, path ? `${path}.${name}` : name));
   };
   walk(settings, "");
-  return found;
+  return found.sort((a, b) => byNumbersToo.compare(a.path, b.path));
 }
 
 function shown(value: unknown): string {
@@ -44,5 +45,5 @@ export function differences(here: Entry[], there: Entry[]): Difference[] {
     else if (other !== value) found.push({ path, kind: "changed", here: value, there: other });
   }
   for (const [path, value] of others) found.push({ path, kind: "removed", here: null, there: value });
-  return found.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return found.sort((a, b) => byNumbersToo.compare(a.path, b.path));
 }

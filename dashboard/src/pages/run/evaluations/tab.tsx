@@ -99,7 +99,7 @@ function BaselineLine({ run, baseline }: { run: Run; baseline: Baseline | null }
     <Group gap="sm" aria-label="Baseline" role="group">
       <Text size="sm">
         Baseline: <b>{titleOf(evaluation)}</b>
-        {evaluation.model && <>({plain(evaluation.model)})</>}, success rate {percent(evaluation.success_rate)}
+        {evaluation.model && <>{" "}({plain(evaluation.model)})</>}, success rate {percent(evaluation.success_rate)}
         <Text span c="dimmed" size="sm">
           {isPinned
             ? " · pinned"
