@@ -37,10 +37,15 @@ export function duration(milliseconds: Maybe<number>): string {
   const seconds = milliseconds / 1000;
   if (seconds < 0.001) return `${(milliseconds * 1000).toFixed(0)} µs`;
   if (seconds < 1) return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
+  if (seconds < 59.5) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 3599.5) return inTwo(Math.round(seconds), 60, "min", "s");
+  if (seconds < 86370) return inTwo(Math.round(seconds / 60), 60, "h", "min");
+  return inTwo(Math.round(seconds / 3600), 24, "d", "h");
+}
+
+/** Rounded before it is divided, so that there are never 60 seconds beside the minutes. */
+function inTwo(count: number, size: number, large: string, small: string): string {
+  return `${Math.floor(count / size)} ${large} ${count % size} ${small}`;
 }
 
 export function between(from: Maybe<string>, to: Maybe<string>): number | null {
