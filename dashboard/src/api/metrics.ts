@@ -18,7 +18,8 @@ export function metricNames(runId: string, signal?: AbortSignal): Promise<string
   return call<string[]>("metric_names", { training_run_id: runId }, signal);
 }
 
-const MAX_NAMES = 20;
+/** Few enough that of long series the first are shown while the others are read. */
+const MAX_NAMES = 8;
 /** Long enough that all charts of a screen ask in one request, too short to notice. */
 const GATHER_MS = 12;
 

@@ -19,6 +19,7 @@ export interface MetricChartProps {
 }
 
 export const CHART_HEIGHT = 190;
+const NONE: ChartedRun[] = [];
 
 /** One metric of the runs, with its latest value. */
 export function MetricChart(props: MetricChartProps) {
@@ -46,8 +47,15 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
 }) {
   const { ref, width } = useElementSize<HTMLDivElement>();
   // In steps of 200, so that a wider window need not read all charts again.
-  const maxPoints = width ? Math.min(2000, Math.max(400, Math.ceil(width / 200) * 200)) : 600;
-  const { shown, error, isLoading } = useSeries({ runs, name, axis: view.axis, zoom: view.zoom, maxPoints });
+  const maxPoints = Math.min(2000, Math.max(400, Math.ceil(width / 200) * 200));
+  // Nothing is read before the width is known: it would be read twice.
+  const { shown, error, isLoading } = useSeries({
+    runs: width ? runs : NONE,
+    name,
+    axis: view.axis,
+    zoom: view.zoom,
+    maxPoints,
+  });
   const { axis, smoothing, isLog } = view;
   const drawn = useMemo(() => draw(shown, { axis, smoothing, isLog }), [axis, smoothing, isLog, shown]);
   const pick = (x: number) => {
@@ -105,7 +113,7 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
         />
       )}
       <Text size="xs" c="dimmed" className={classes.note}>
-        {note(drawn, { error, isLoading, isEmpty: !shown.length })}
+        {note(drawn, { error, isLoading: isLoading || !width, isEmpty: !shown.length })}
       </Text>
     </article>
   );
