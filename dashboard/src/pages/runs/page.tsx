@@ -12,6 +12,7 @@ import { ColumnMenu } from "./column_menu.tsx";
 import { COLUMNS } from "./columns.tsx";
 import { Filters } from "./filters.tsx";
 import { NoRuns } from "./nothing.tsx";
+import { useSelection } from "./selection.ts";
 import { RunsTable } from "./table.tsx";
 import { DEFAULT_VIEW, filtersOf, isFiltered, NO_FILTERS, type RunsView } from "./view.ts";
 
@@ -19,6 +20,7 @@ export default function RunsPage() {
   const [view, change] = useView(DEFAULT_VIEW);
   const filters = filtersOf(view);
   const sort = sortOf(view);
+  const [selected, select] = useSelection(view.selected, (ids) => change({ selected: ids }));
   const page = Math.max(1, Math.floor(view.page));
   const list = useLive("*", ["runs", filters, sort, page], (signal) => readRuns(filters, sort, page, signal), {
     keep: true,
@@ -36,7 +38,7 @@ export default function RunsPage() {
             {isFiltered(filters) && list.data?.count !== 0 && (
               <Button variant="default" size="xs" onClick={clear}>Clear the filters</Button>
             )}
-            <Selection ids={view.selected} clear={() => change({ selected: [] })} />
+            <Selection ids={selected} clear={() => select([])} />
             <ColumnMenu chosen={view.columns} change={(columns) => change({ columns })} />
           </>
         )}
@@ -51,8 +53,8 @@ export default function RunsPage() {
                 columns={view.columns}
                 sort={sort}
                 onSort={({ column, direction }) => change({ sort: column, direction, page: 1 })}
-                selected={view.selected}
-                onSelect={(selected) => change({ selected })}
+                selected={selected}
+                onSelect={select}
                 isOld={list.isPlaceholderData}
               />
               <Pages data={data} change={(next) => change({ page: next }, { push: true })} />
