@@ -11,7 +11,6 @@ import { App } from "./app.tsx";
 import { AccessProvider } from "./auth/session.tsx";
 import { StartupError } from "./components/states.tsx";
 import { type Config, loadConfig } from "./config.ts";
-import { watch } from "./live/connection.ts";
 import { queryClient } from "./live/query.ts";
 import { connect } from "./supabase.ts";
 import { theme, variables } from "./theme.ts";
@@ -38,7 +37,6 @@ async function start(): Promise<void> {
     const config = await loadConfig();
     connect(config);
     root.render(themed(<Dashboard config={config} />));
-    watch();
   } catch (error) {
     root.render(themed(<StartupError error={error as Error} />));
   }

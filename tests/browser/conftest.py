@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import openmanus_rl
 
@@ -18,14 +18,15 @@ ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "dashboard"
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1360, "height": 900}
-WAIT_MS = 10_000
+# Long enough for a machine that is busy with other tests.
+WAIT_MS = 20_000
 
 _FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
 
-Open = Callable[..., Page]
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

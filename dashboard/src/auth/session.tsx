@@ -1,18 +1,21 @@
 /** Who looks: a member, someone signed in who is none, or anyone. */
 import type { Session } from "@supabase/supabase-js";
-import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
+import { createContext, Fragment, type ReactNode, useContext, useEffect, useState } from "react";
+import { Failed } from "@/components/states.tsx";
 import type { Config } from "@/config.ts";
-import { reopen } from "@/live/connection.ts";
+import { reopen, watch } from "@/live/connection.ts";
 import { queryClient } from "@/live/query.ts";
-import { answered, supabase } from "@/supabase.ts";
+import { answered, RequestError, supabase } from "@/supabase.ts";
+
+const ASK_AGAIN_MS = 2_000;
 
 export type Role = "viewer" | "editor" | "admin";
 
+/** A member of this workspace. */
 export interface Person {
   id: string;
   email: string;
-  /** null: signed in, but not a member of this workspace. */
-  role: Role | null;
+  role: Role;
   name: string | null;
 }
 
@@ -20,6 +23,8 @@ interface Access {
   config: Config;
   /** null: nobody signed in; only public runs are seen. */
   person: Person | null;
+  /** Who signed in but is no member. */
+  stranger: string | null;
   /** Why a sign-in link did not work. */
   linkError: string | null;
 }
@@ -41,7 +46,20 @@ async function personOf(session: Session | null): Promise<Person | null> {
   const { id, email } = session.user;
   const found = await answered(supabase().from("members").select("role, display_name").eq("user_id", id).limit(1));
   const member = found[0];
-  return { id, email: email ?? "", role: (member?.role as Role) ?? null, name: member?.display_name ?? null };
+  return member ? { id, email: email ?? "", role: member.role as Role, name: member.display_name } : null;
+}
+
+/** Who holds this session; while the server does not answer, ask again. A session that it refuses is nobody's. */
+async function identified(session: Session | null, onSilence: (error: RequestError) => void): Promise<Person | null> {
+  for (;;) {
+    try {
+      return await personOf(session);
+    } catch (error) {
+      if (!(error instanceof RequestError) || !error.isOffline) return null;
+      onSilence(error);
+      await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+    }
+  }
 }
 
 /** Use up the token of a sign-in link, which is in the part of the URL that no server sees. */
@@ -57,21 +75,28 @@ async function useLink(): Promise<string | null> {
 /** Take part in what the page knows of its visitor; nothing is shown before it is known. */
 export function AccessProvider({ config, children }: { config: Config; children: ReactNode }) {
   const [access, setAccess] = useState<Access | null>(null);
+  const [silence, setSilence] = useState<RequestError | null>(null);
 
   useEffect(() => {
     let linkError: string | null = null;
+    let stranger: string | null = null;
     let shownFor: string | null | undefined;
     const show = async (session: Session | null) => {
       const id = session?.user.id ?? null;
       if (shownFor === id) return;
       const isSwitch = shownFor !== undefined;
       shownFor = id;
-      const person = await personOf(session).catch(() => session && { id: id!, email: "", role: null, name: null });
-      if (isSwitch) {
-        queryClient.clear();
-        reopen();
+      const person = await identified(session, setSilence);
+      if (session && !person) {
+        // To the database a stranger is less than nobody, who may see public runs.
+        stranger = session.user.email ?? session.user.id;
+        shownFor = null;
+        await supabase().auth.signOut({ scope: "local" });
       }
-      setAccess({ config, person, linkError });
+      if (isSwitch) queryClient.clear();
+      setAccess({ config, person, stranger: person ? null : stranger, linkError });
+      if (isSwitch) reopen();
+      else watch();
     };
     const started = useLink().then(async (error) => {
       linkError = error;
@@ -85,5 +110,11 @@ export function AccessProvider({ config, children }: { config: Config; children:
     return () => data.subscription.unsubscribe();
   }, [config]);
 
-  return access && <AccessContext value={access}>{children}</AccessContext>;
+  if (!access) return silence && <Failed error={silence} />;
+  // Another person starts with nothing of what the one before saw.
+  return (
+    <AccessContext value={access}>
+      <Fragment key={access.person?.id ?? "nobody"}>{children}</Fragment>
+    </AccessContext>
+  );
 }

@@ -24,18 +24,17 @@ function SignedIn() {
   return (
     <Paper withBorder p="md">
       <Text>You are signed in as {person!.name ?? person!.email}.</Text>
-      {!person!.role && <NotAMember />}
     </Paper>
   );
 }
 
-export function NotAMember() {
-  const { person } = useAccess();
+/** Said to someone who signed in but is no member. */
+export function NotAMember({ who }: { who: string }) {
   return (
-    <Text mt="xs">
-      You are not a member of this workspace, so you see public runs only. Ask an admin to run{" "}
-      <Code>openmanus-rl members add {person!.email || person!.id} --role viewer</Code>.
-    </Text>
+    <>
+      {who} is not a member of this workspace, so only public runs are shown. An admin makes a member with{" "}
+      <Code>openmanus-rl members add {who} --role viewer</Code>; then sign in again.
+    </>
   );
 }
 

@@ -96,11 +96,6 @@ export function Shell() {
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1} style={{ outline: "none" }}>
         {!person && <Visitor />}
-        {person && !person.role && (
-          <Alert color="orange" mb="md">
-            <NotAMember />
-          </Alert>
-        )}
         <Boundary resetKey={pathname}>
           <Suspense fallback={<Loading />}>
             <Outlet />
@@ -112,9 +107,11 @@ export function Shell() {
 }
 
 function Visitor() {
+  const { stranger } = useAccess();
   return (
-    <Alert color="gray" variant="light" mb="md" py="xs">
-      You are not signed in: only public runs are shown. <Link to="/sign-in">Sign in</Link>
+    <Alert color={stranger ? "orange" : "gray"} variant="light" role="note" mb="md" py="xs">
+      {stranger ? <NotAMember who={stranger} /> : "You are not signed in: only public runs are shown."}{" "}
+      <Link to="/sign-in">Sign in</Link>
     </Alert>
   );
 }
@@ -152,7 +149,7 @@ function PersonMenu() {
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Label>{name}{person.role && ` · ${person.role}`}</Menu.Label>
+        <Menu.Label>{name} · {person.role}</Menu.Label>
         <Menu.Item onClick={() => void supabase().auth.signOut({ scope: "local" })}>Sign out</Menu.Item>
       </Menu.Dropdown>
     </Menu>

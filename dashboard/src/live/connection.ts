@@ -54,19 +54,23 @@ function open(): void {
   opened.on(
     "postgres_changes",
     { event: "*", schema: "public", table: "activity" },
-    (change) => refresher.changed((change.new as { training_run_id?: string }).training_run_id ?? null),
+    (change) => {
+      if (channel === opened) refresher.changed((change.new as { training_run_id?: string }).training_run_id ?? null);
+    },
   );
-  opened.subscribe((status) => {
-    if (channel !== opened) return;
-    if (status === "SUBSCRIBED") {
-      failures = 0;
-      become("live");
-      // What happened while nobody listened.
-      refresher.everything();
-    } else {
-      failed();
-    }
+  // Who listens must be known first: a channel that was joined as nobody hears of public runs only.
+  void supabase().realtime.setAuth().then(() => {
+    if (channel === opened) opened.subscribe((status) => heard(opened, status));
   });
+}
+
+function heard(from: RealtimeChannel, status: string): void {
+  if (channel !== from) return;
+  if (status !== "SUBSCRIBED") return failed();
+  failures = 0;
+  become("live");
+  // What happened while nobody listened.
+  refresher.everything();
 }
 
 function failed(): void {
@@ -90,5 +94,6 @@ function rest(): void {
   close();
   clearTimeout(retry);
   become("resting");
+  refresher.rest();
   void queryClient.cancelQueries();
 }

@@ -16,6 +16,7 @@ const REST = 4;
 
 export class Refresher {
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
+  readonly #secondLooks = new Set<ReturnType<typeof setTimeout>>();
   readonly #durations = new Map<string, number>();
 
   constructor(readonly client: QueryClient) {}
@@ -27,8 +28,20 @@ export class Refresher {
 
   /** Read again what shows this run, now and once more when the second after the signal is over. */
   changed(run: string | null): void {
-    this.#refresh((subject) => subject === "*" || subject === run);
-    setTimeout(() => this.#refresh((subject) => subject === "*" || subject === run), SECOND_LOOK_MS);
+    const isShown = (subject: Subject) => subject === "*" || subject === run;
+    this.#refresh(isShown);
+    const secondLook = setTimeout(() => {
+      this.#secondLooks.delete(secondLook);
+      this.#refresh(isShown);
+    }, SECOND_LOOK_MS);
+    this.#secondLooks.add(secondLook);
+  }
+
+  /** Forget what was to be read again: nobody looks. */
+  rest(): void {
+    for (const timer of [...this.#secondLooks, ...this.#timers.values()]) clearTimeout(timer);
+    this.#secondLooks.clear();
+    this.#timers.clear();
   }
 
   /** Read everything again: signals may have been missed. */
@@ -46,9 +59,15 @@ export class Refresher {
   #schedule(query: Query): void {
     if (this.#timers.has(query.queryHash)) return;
     const rest = Math.max(SHORTEST_PAUSE_MS, REST * (this.#durations.get(query.queryHash) ?? 0));
-    const wait = Math.max(0, query.state.dataUpdatedAt + rest - Date.now());
+    const wait = Math.max(
+      query.state.fetchStatus === "idle" ? 0 : SHORTEST_PAUSE_MS,
+      query.state.dataUpdatedAt + rest - Date.now(),
+    );
     const timer = setTimeout(() => {
       this.#timers.delete(query.queryHash);
+      if (!query.isActive()) return;
+      // A read under way began before the change: it must be read again, but to cut it short would starve a slow query.
+      if (query.state.fetchStatus !== "idle") return this.#schedule(query);
       void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
     }, wait);
     this.#timers.set(query.queryHash, timer);

@@ -22,8 +22,8 @@ export function uuid7(): string {
 }
 
 function stamped(bytes: Uint8Array, version: number): string {
-  bytes[6] = (bytes[6] & 0x0f) | (version << 4);
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  bytes[6] = (bytes[6]! & 0x0f) | (version << 4);
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
