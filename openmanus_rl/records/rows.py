@@ -19,6 +19,21 @@ from pydantic import BaseModel, Field, JsonValue
 
 
 
+class PublicActivity(BaseModel):
+    changed_at: datetime.datetime = Field(alias="changed_at")
+    id: uuid.UUID = Field(alias="id")
+    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+
+class PublicActivityInsert(TypedDict):
+    changed_at: NotRequired[Annotated[datetime.datetime, Field(alias="changed_at")]]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
+
+class PublicActivityUpdate(TypedDict):
+    changed_at: NotRequired[Annotated[datetime.datetime, Field(alias="changed_at")]]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
+
 class PublicAgentStates(BaseModel):
     action: Optional[str] = Field(alias="action")
     chat: Optional[List[int]] = Field(alias="chat")
@@ -891,6 +906,7 @@ class PublicToolCallsUpdate(TypedDict):
 
 class PublicTrainingRuns(BaseModel):
     algorithm: Optional[str] = Field(alias="algorithm")
+    baseline_id: Optional[uuid.UUID] = Field(alias="baseline_id")
     config: JsonValue = Field(alias="config")
     created_at: datetime.datetime = Field(alias="created_at")
     current_step: Optional[int] = Field(alias="current_step")
@@ -918,6 +934,7 @@ class PublicTrainingRuns(BaseModel):
 
 class PublicTrainingRunsInsert(TypedDict):
     algorithm: NotRequired[Annotated[Optional[str], Field(alias="algorithm")]]
+    baseline_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="baseline_id")]]
     config: NotRequired[Annotated[JsonValue, Field(alias="config")]]
     created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
     current_step: NotRequired[Annotated[Optional[int], Field(alias="current_step")]]
@@ -945,6 +962,7 @@ class PublicTrainingRunsInsert(TypedDict):
 
 class PublicTrainingRunsUpdate(TypedDict):
     algorithm: NotRequired[Annotated[Optional[str], Field(alias="algorithm")]]
+    baseline_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="baseline_id")]]
     config: NotRequired[Annotated[JsonValue, Field(alias="config")]]
     created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
     current_step: NotRequired[Annotated[Optional[int], Field(alias="current_step")]]
@@ -1042,6 +1060,45 @@ class PublicTrainingStepsUpdate(TypedDict):
     training_run_id: NotRequired[Annotated[uuid.UUID, Field(alias="training_run_id")]]
     updated_at: NotRequired[Annotated[datetime.datetime, Field(alias="updated_at")]]
 
+class PublicValidationOverrides(BaseModel):
+    created_at: datetime.datetime = Field(alias="created_at")
+    id: uuid.UUID = Field(alias="id")
+    made_by: Optional[uuid.UUID] = Field(alias="made_by")
+    made_by_name: Optional[str] = Field(alias="made_by_name")
+    new_status: str = Field(alias="new_status")
+    old_status: str = Field(alias="old_status")
+    reason: str = Field(alias="reason")
+    rollout_id: uuid.UUID = Field(alias="rollout_id")
+    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+    validation_id: Optional[uuid.UUID] = Field(alias="validation_id")
+    verdict: Optional[str] = Field(alias="verdict")
+
+class PublicValidationOverridesInsert(TypedDict):
+    created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    made_by: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="made_by")]]
+    made_by_name: NotRequired[Annotated[Optional[str], Field(alias="made_by_name")]]
+    new_status: Annotated[str, Field(alias="new_status")]
+    old_status: Annotated[str, Field(alias="old_status")]
+    reason: Annotated[str, Field(alias="reason")]
+    rollout_id: Annotated[uuid.UUID, Field(alias="rollout_id")]
+    training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
+    validation_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="validation_id")]]
+    verdict: NotRequired[Annotated[Optional[str], Field(alias="verdict")]]
+
+class PublicValidationOverridesUpdate(TypedDict):
+    created_at: NotRequired[Annotated[datetime.datetime, Field(alias="created_at")]]
+    id: NotRequired[Annotated[uuid.UUID, Field(alias="id")]]
+    made_by: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="made_by")]]
+    made_by_name: NotRequired[Annotated[Optional[str], Field(alias="made_by_name")]]
+    new_status: NotRequired[Annotated[str, Field(alias="new_status")]]
+    old_status: NotRequired[Annotated[str, Field(alias="old_status")]]
+    reason: NotRequired[Annotated[str, Field(alias="reason")]]
+    rollout_id: NotRequired[Annotated[uuid.UUID, Field(alias="rollout_id")]]
+    training_run_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="training_run_id")]]
+    validation_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="validation_id")]]
+    verdict: NotRequired[Annotated[Optional[str], Field(alias="verdict")]]
+
 class PublicValidations(BaseModel):
     actual: Optional[str] = Field(alias="actual")
     created_at: datetime.datetime = Field(alias="created_at")
@@ -1122,8 +1179,42 @@ class PublicMetrics(BaseModel):
     training_run_id: uuid.UUID = Field(alias="training_run_id")
     value: Optional[float] = Field(alias="value")
 
+class PublicRunList(BaseModel):
+    algorithm: Optional[str] = Field(alias="algorithm")
+    average_reward: Optional[float] = Field(alias="average_reward")
+    average_turns: Optional[float] = Field(alias="average_turns")
+    baseline_id: Optional[uuid.UUID] = Field(alias="baseline_id")
+    completed_count: Optional[int] = Field(alias="completed_count")
+    created_at: datetime.datetime = Field(alias="created_at")
+    current_step: Optional[int] = Field(alias="current_step")
+    description: Optional[str] = Field(alias="description")
+    environment: Optional[str] = Field(alias="environment")
+    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
+    heartbeat_at: Optional[datetime.datetime] = Field(alias="heartbeat_at")
+    heartbeat_timeout_seconds: int = Field(alias="heartbeat_timeout_seconds")
+    id: uuid.UUID = Field(alias="id")
+    name: str = Field(alias="name")
+    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
+    owner_name: Optional[str] = Field(alias="owner_name")
+    progress: Optional[float] = Field(alias="progress")
+    rollout_count: Optional[int] = Field(alias="rollout_count")
+    run_name: Optional[str] = Field(alias="run_name")
+    search_text: Optional[str] = Field(alias="search_text")
+    shown_status: Optional[str] = Field(alias="shown_status")
+    started_at: Optional[datetime.datetime] = Field(alias="started_at")
+    status: str = Field(alias="status")
+    status_message: Optional[str] = Field(alias="status_message")
+    success_count: Optional[int] = Field(alias="success_count")
+    success_rate: Optional[float] = Field(alias="success_rate")
+    tags: List[str] = Field(alias="tags")
+    timeline: int = Field(alias="timeline")
+    total_steps: Optional[int] = Field(alias="total_steps")
+    updated_at: datetime.datetime = Field(alias="updated_at")
+    visibility: str = Field(alias="visibility")
+
 class PublicRunOverview(BaseModel):
     algorithm: Optional[str] = Field(alias="algorithm")
+    baseline_id: Optional[uuid.UUID] = Field(alias="baseline_id")
     config: JsonValue = Field(alias="config")
     created_at: datetime.datetime = Field(alias="created_at")
     current_step: Optional[int] = Field(alias="current_step")

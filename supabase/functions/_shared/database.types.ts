@@ -6,7 +6,39 @@ export type Database = {
   
   "public": {
           Tables: {
-            "agent_states": {
+            "activity": {
+                  Row: {
+                    "changed_at": string,"id": string,"training_run_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "changed_at"?: string,"id"?: string,"training_run_id"?: string | null
+                  }
+                  Update: {
+                    "changed_at"?: string,"id"?: string,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "activity_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "activity_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "activity_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"agent_states": {
                   Row: {
                     "action": string | null,"chat": (number)[] | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"messages_from": number | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null
                   }
@@ -94,6 +126,12 @@ isOneToOne: false
       foreignKeyName: "evaluations_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "evaluations_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -140,6 +178,12 @@ isOneToOne: false
       foreignKeyName: "jobs_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "jobs_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -173,6 +217,12 @@ isOneToOne: false
       columns: ["rollout_id"]
 isOneToOne: false
       referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "media_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
       referencedColumns: ["id"]
     },{
       foreignKeyName: "media_training_run_id_fkey"
@@ -218,6 +268,12 @@ isOneToOne: false
       foreignKeyName: "metric_chunks_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -241,6 +297,12 @@ isOneToOne: false
                   }
                   Relationships: [
                     {
+      foreignKeyName: "model_checkpoints_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
       foreignKeyName: "model_checkpoints_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
@@ -310,6 +372,12 @@ isOneToOne: false
       foreignKeyName: "rewinds_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rewinds_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -348,6 +416,12 @@ isOneToOne: false
       foreignKeyName: "rollout_groups_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollout_groups_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -377,6 +451,12 @@ isOneToOne: false
                   }
                   Relationships: [
                     {
+      foreignKeyName: "rollout_stats_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
       foreignKeyName: "rollout_stats_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
@@ -418,6 +498,12 @@ isOneToOne: false
       foreignKeyName: "rollouts_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "rollouts_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -441,6 +527,12 @@ isOneToOne: false
                   }
                   Relationships: [
                     {
+      foreignKeyName: "status_history_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
       foreignKeyName: "status_history_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
@@ -490,17 +582,23 @@ isOneToOne: false
                   ]
                 },"training_runs": {
                   Row: {
-                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Update: {
-                    "algorithm"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Relationships: [
-                    
+                    {
+      foreignKeyName: "training_runs_baseline_id_fkey"
+      columns: ["baseline_id"]
+isOneToOne: false
+      referencedRelation: "evaluations"
+      referencedColumns: ["id"]
+    }
                   ]
                 },"training_steps": {
                   Row: {
@@ -518,6 +616,12 @@ isOneToOne: false
       foreignKeyName: "training_steps_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "training_steps_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -525,6 +629,32 @@ isOneToOne: false
       columns: ["training_run_id"]
 isOneToOne: false
       referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"validation_overrides": {
+                  Row: {
+                    "created_at": string,"id": string,"made_by": string | null,"made_by_name": string | null,"new_status": string,"old_status": string,"reason": string,"rollout_id": string,"training_run_id": string | null,"validation_id": string | null,"verdict": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"id"?: string,"made_by"?: string | null,"made_by_name"?: string | null,"new_status": string,"old_status": string,"reason": string,"rollout_id": string,"training_run_id"?: string | null,"validation_id"?: string | null,"verdict"?: string | null
+                  }
+                  Update: {
+                    "created_at"?: string,"id"?: string,"made_by"?: string | null,"made_by_name"?: string | null,"new_status"?: string,"old_status"?: string,"reason"?: string,"rollout_id"?: string,"training_run_id"?: string | null,"validation_id"?: string | null,"verdict"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "validation_overrides_rollout_id_fkey"
+      columns: ["rollout_id"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "validation_overrides_validation_id_fkey"
+      columns: ["validation_id"]
+isOneToOne: false
+      referencedRelation: "validations"
       referencedColumns: ["id"]
     }
                   ]
@@ -587,6 +717,12 @@ isOneToOne: false
       foreignKeyName: "metric_chunks_training_run_id_fkey"
       columns: ["training_run_id"]
 isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_chunks_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
       referencedRelation: "run_overview"
       referencedColumns: ["id"]
     },{
@@ -597,19 +733,39 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"run_list": {
+                  Row: {
+                    "algorithm": string | null,"average_reward": number | null,"average_turns": number | null,"baseline_id": string | null,"completed_count": number | null,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"name": string,"owner_id": string | null,"owner_name": string | null,"progress": number | null,"rollout_count": number | null,"run_name": string | null,"search_text": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_message": string | null,"success_count": number | null,"success_rate": number | null,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                  }
+                  ComputedFields: never
+                  Relationships: [
+                    {
+      foreignKeyName: "training_runs_baseline_id_fkey"
+      columns: ["baseline_id"]
+isOneToOne: false
+      referencedRelation: "evaluations"
+      referencedColumns: ["id"]
+    }
+                  ]
                 },"run_overview": {
                   Row: {
-                    "algorithm": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Update: {
-                           "algorithm"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Relationships: [
-                    
+                    {
+      foreignKeyName: "training_runs_baseline_id_fkey"
+      columns: ["baseline_id"]
+isOneToOne: false
+      referencedRelation: "evaluations"
+      referencedColumns: ["id"]
+    }
                   ]
                 }
           }
@@ -617,8 +773,17 @@ isOneToOne: false
             "change_status":
 { Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
                            },
+"compare_evaluations":
+{ Args: { "baseline_id": string,"evaluation_id": string }; Returns: Json
+                           },
+"find_rollouts":
+{ Args: { "after"?: Json,"budget_ms"?: number,"filters"?: Json,"page_size"?: number }; Returns: Json
+                           },
 "generation_prompt":
 { Args: { "generation_id": string }; Returns: (number)[]
+                           },
+"group_comparison":
+{ Args: { "group_id": string }; Returns: Json
                            },
 "heartbeat":
 { Args: { "current_step"?: number,"progress"?: number,"run_id": string }; Returns: string
@@ -629,20 +794,59 @@ isOneToOne: false
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
                            },
+"list_tasks":
+{ Args: { "after"?: Json,"filters"?: Json,"page_size"?: number,"recent"?: number }; Returns: Json
+                           },
 "metric_names":
 { Args: { "training_run_id": string }; Returns: Json
                            },
 "metric_series":
 { Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"timeline"?: number,"to_step"?: number,"training_run_id": string }; Returns: Json
                            },
+"override_validation":
+{ Args: { "reason": string,"rollout_id": string,"validation_id"?: string,"verdict": string }; Returns: Json
+                           },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_step"?: number,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
+                           },
+"rollout_outline":
+{ Args: { "rollout_id": string }; Returns: Json
+                           },
+"rollout_rewards":
+{ Args: { "rollout_id": string }; Returns: Json
+                           },
+"rollout_turns":
+{ Args: { "from_step"?: number,"max_chars"?: number,"rollout_id": string,"turn_count"?: number }; Returns: Json
+                           },
+"run_facets":
+{ Args: Record<PropertyKey, never>; Returns: Json
+                           },
+"run_health":
+{ Args: { "sample"?: number,"training_run_id": string }; Returns: Json
                            },
 "run_metrics":
 { Args: { "environment"?: string,"rollout_limit"?: number,"training_run_id"?: string }; Returns: Json
                            },
+"run_progress":
+{ Args: { "buckets"?: number,"training_run_id": string }; Returns: Json
+                           },
+"search_rollout":
+{ Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json
+                           },
+"task_facets":
+{ Args: Record<PropertyKey, never>; Returns: Json
+                           },
+"task_history":
+{ Args: { "buckets"?: number,"sample"?: number,"task_id": string }; Returns: Json
+                           },
 "turn_chat":
 { Args: { "agent_state_id": string }; Returns: Json
+                           },
+"turn_fingerprints":
+{ Args: { "rollout_id": string }; Returns: Json
+                           },
+"turn_generation":
+{ Args: { "generation_id": string }; Returns: Json
                            }
           }
           Enums: {
