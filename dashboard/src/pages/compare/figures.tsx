@@ -16,7 +16,7 @@ export interface Compared {
   listed: ListedRun | null | undefined;
 }
 
-const FIGURES = ["status", "progress", "step", "rollouts", "success", "reward", "turns", "started", "duration"];
+const FIGURES = ["status", "progress", "step", "rollouts", "success", "reward", "turns", "duration"];
 
 interface Props {
   runs: Compared[];

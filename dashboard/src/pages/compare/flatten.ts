@@ -13,6 +13,9 @@ export interface ConfigRow {
 /** Deeper than this a value is shown as one. */
 const DEEPEST = 12;
 
+/** layer_2 before layer_10. */
+const inOrder = new Intl.Collator("en", { numeric: true }).compare;
+
 function leavesOf(config: unknown): Leaves {
   const leaves: Leaves = new Map();
   const walk = (value: unknown, key: string, depth: number) => {
@@ -33,7 +36,7 @@ function joined(key: string, name: string): string {
 
 export function configRows(configs: unknown[]): ConfigRow[] {
   const all = configs.map(leavesOf);
-  const keys = [...new Set(all.flatMap((leaves) => [...leaves.keys()]))].sort();
+  const keys = [...new Set(all.flatMap((leaves) => [...leaves.keys()]))].sort(inOrder);
   return keys.map((key) => {
     const values = all.map((leaves) => leaves.get(key));
     return { key, values, isSame: values.every((value) => value === values[0]) };

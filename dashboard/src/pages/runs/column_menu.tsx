@@ -13,7 +13,7 @@ export function ColumnMenu({ chosen, change }: { chosen: string[]; change: (colu
       <Menu.Target>
         <Button variant="default" size="xs" leftSection={<IconColumns3 size={14} aria-hidden />}>Columns</Button>
       </Menu.Target>
-      <Menu.Dropdown mah={460} style={{ overflowY: "auto" }}>
+      <Menu.Dropdown mah="80dvh" style={{ overflowY: "auto" }}>
         {COLUMNS.filter(({ name }) => name !== "name").map(({ name, label }) => (
           <Menu.CheckboxItem
             key={name}

@@ -7,6 +7,9 @@ type Timed = Pick<
   "shown_status" | "progress" | "current_step" | "total_steps" | "started_at" | "finished_at" | "heartbeat_at"
 >;
 
+/** What would take longer than a year has not come far enough to tell. */
+const LONGEST_MS = 365 * 86_400_000;
+
 /** From 0 to 1; null where neither the run nor its steps say. */
 export function progressOf(run: Pick<Timed, "progress" | "current_step" | "total_steps">): number | null {
   if (run.progress !== null) return run.progress;
@@ -22,7 +25,7 @@ export function timeLeft(run: Timed, now: number): number | null {
   // How far it is was said with the last heartbeat; since then the time left only went down.
   const said = run.heartbeat_at ? new Date(run.heartbeat_at).getTime() : now;
   const left = started + (said - started) / progress - now;
-  return left > 0 ? left : null;
+  return left > 0 && left < LONGEST_MS ? left : null;
 }
 
 /** Milliseconds from the start to the end, or to now while it runs, or to the last sign of life where that stopped. */
