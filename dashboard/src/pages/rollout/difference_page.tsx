@@ -31,7 +31,9 @@ function Difference({ id, otherId }: { id: string; otherId: string }) {
       >
         <Text size="sm" c="dimmed">
           What only the first has is marked red and dashed, what only the second has green and underlined.{" "}
-          <Anchor component={Link} size="sm" to={`/rollouts/${otherId}/against/${id}`}>Swap them</Anchor>
+          <Anchor component={Link} size="sm" underline="always" to={`/rollouts/${otherId}/against/${id}`}>
+            Swap them
+          </Anchor>
         </Text>
       </PageHead>
       <div className={styles.pair} style={{ marginBottom: 12 }}>

@@ -50,7 +50,7 @@ export function RolloutHead({ rollout, turns, overrides, aside }: {
         {rollout.source !== "training" && <Badge variant="default">{rollout.source}</Badge>}
       </Group>
       <Facts rollout={rollout} turns={turns} />
-      <Explanations rollout={rollout} />
+      <Explanations rollout={rollout} isByHand={isOverridden(overrides)} />
     </PageHead>
   );
 }
@@ -86,7 +86,7 @@ export function Facts({ rollout: r, turns }: { rollout: Rollout; turns: number |
   );
 }
 
-function Explanations({ rollout }: { rollout: Rollout }) {
+function Explanations({ rollout, isByHand }: { rollout: Rollout; isByHand: boolean }) {
   const task = taskOf(rollout);
   const hasLongTask = task !== null && (task.length > TITLE_CHARS || task.includes("\n"));
   return (
@@ -97,7 +97,7 @@ function Explanations({ rollout }: { rollout: Rollout }) {
           <KnownText text={task} label="task" />
         </details>
       )}
-      {rollout.status_message && rollout.status_message !== rollout.error && (
+      {rollout.status_message && rollout.status_message !== rollout.error && !isByHand && (
         <Text size="sm">
           <Text span size="sm" c="dimmed">Why</Text> {plain(rollout.status_message.slice(0, 2_000))}
         </Text>

@@ -26,7 +26,11 @@ export function useCurrentTurn(
   const [current, setCurrent] = useState<number | null>(null);
   const chosen = useRef<number | null>(null);
   const toFocus = useRef<number | null>(null);
-  const write = useDebouncedCallback((step: number) => writeUrl(String(step)), WRITE_MS);
+  const written = useRef<number | null>(null);
+  const write = useDebouncedCallback((step: number) => {
+    written.current = step;
+    writeUrl(String(step));
+  }, WRITE_MS);
 
   const select = useCallback((step: number) => {
     const index = indexOf(outline, step);
@@ -38,10 +42,11 @@ export function useCurrentTurn(
     write(found);
   }, [outline, jump, write]);
 
-  // A link to a turn, Back, or an address that was typed.
+  // A link to a turn, Back, or an address that was typed; not what was written here, which may arrive after the next choice.
   const wanted = inUrl === null || !Number.isInteger(Number(inUrl)) ? null : Number(inUrl);
   useEffect(() => {
-    if (wanted !== null && wanted !== chosen.current && outline.turns > 0) select(wanted);
+    const isNews = wanted !== chosen.current && wanted !== written.current;
+    if (wanted !== null && isNews && outline.turns > 0) select(wanted);
   }, [wanted, outline.turns > 0]);
 
   // It may not be there yet when it is chosen; screen readers follow as soon as it is.
