@@ -144,7 +144,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
   return {
     width,
     height,
-    padding: [8, 12, 0, 0],
+    padding: [8, 18, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: axis === "time" },

@@ -1,4 +1,4 @@
-import { Anchor, Code, Stack, Text } from "@mantine/core";
+import { Anchor, Code, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { findRollouts, type FoundRollout } from "@/api/rollouts.ts";
 import { nextStepPage, readSteps, type Run, type TrainingStep } from "@/api/run.ts";
@@ -7,16 +7,32 @@ import { Ago, Section } from "@/components/page.tsx";
 import { Empty, Failed, Found, Loading } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { useLive, useLivePages } from "@/live/query.ts";
-import { between, compact, duration, number, shortId, UNKNOWN } from "@/view/format.ts";
+import { between, duration, number, shortId, UNKNOWN } from "@/view/format.ts";
+import { useView } from "@/view/url_state.ts";
 import { type Column, Listing, moreOf } from "./listing.tsx";
 
 const NEWEST = 50;
 
+const LISTS = [
+  { value: "rollouts", label: "Newest rollouts" },
+  { value: "steps", label: "Steps" },
+];
+
 export function RolloutsTab({ run }: { run: Run }) {
+  const [view, change] = useView({ list: "rollouts" });
   return (
     <Stack gap="sm">
-      <Steps run={run} />
-      <Newest run={run} />
+      <Group justify="space-between">
+        <SegmentedControl
+          size="xs"
+          aria-label="What is listed"
+          data={LISTS}
+          value={view.list === "steps" ? "steps" : "rollouts"}
+          onChange={(list) => change({ list })}
+        />
+        <Anchor component={Link} to={`/rollouts?run=${run.id}`} size="sm">Search all rollouts</Anchor>
+      </Group>
+      {view.list === "steps" ? <Steps run={run} /> : <Newest run={run} />}
     </Stack>
   );
 }
@@ -44,7 +60,7 @@ function Steps({ run }: { run: Run }) {
         : (
           <Listing
             label="Steps of the run"
-            columns={stepColumns(run.id)}
+            columns={stepColumns(run.id, steps)}
             rows={steps}
             keyOf={(step) => step.id}
             more={moreOf(query)}
@@ -54,7 +70,18 @@ function Steps({ run }: { run: Run }) {
   );
 }
 
-function stepColumns(runId: string): Column<TrainingStep>[] {
+const FIGURES = [
+  { name: "reward_mean", label: "Reward" },
+  { name: "reward_std", label: "± std" },
+  { name: "loss", label: "Loss" },
+  { name: "kl", label: "KL" },
+  { name: "grad_norm", label: "Grad norm" },
+  { name: "tokens", label: "Tokens" },
+] as const;
+
+function stepColumns(runId: string, steps: TrainingStep[]): Column<TrainingStep>[] {
+  // What no step recorded has no column.
+  const figures = FIGURES.filter(({ name }) => steps.some((step) => step[name] !== null));
   return [
     {
       label: "Step",
@@ -70,12 +97,7 @@ function stepColumns(runId: string): Column<TrainingStep>[] {
         </span>
       ),
     },
-    { label: "Reward", isNumber: true, show: (step) => number(step.reward_mean) },
-    { label: "± std", isNumber: true, show: (step) => number(step.reward_std, 3) },
-    { label: "Loss", isNumber: true, show: (step) => number(step.loss) },
-    { label: "KL", isNumber: true, show: (step) => number(step.kl) },
-    { label: "Grad norm", isNumber: true, show: (step) => number(step.grad_norm) },
-    { label: "Tokens", isNumber: true, show: (step) => compact(step.tokens) },
+    ...figures.map(({ name, label }) => ({ label, isNumber: true, show: (step: TrainingStep) => number(step[name]) })),
     { label: "Time", isNumber: true, show: (step) => duration(between(step.started_at, step.finished_at)) },
     { label: "Started", show: (step) => <Ago time={step.started_at} /> },
   ];
@@ -87,9 +109,8 @@ function Newest({ run }: { run: Run }) {
     ["newest rollouts", run.id],
     (signal) => findRollouts({ training_run_id: run.id }, null, { pageSize: NEWEST, budgetMs: 300 }, signal),
   );
-  const all = `/rollouts?run=${run.id}`;
   return (
-    <Section title="Newest rollouts" aside={<Anchor component={Link} to={all} size="sm">Search all</Anchor>}>
+    <Section title="Newest rollouts">
       <Found query={query} what="Reading the rollouts">
         {({ rollouts }) =>
           rollouts.length

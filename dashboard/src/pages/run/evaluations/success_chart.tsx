@@ -13,7 +13,7 @@ interface Props {
 
 const GREY = "#7a8490";
 
-/** Success rate over steps, a line for each set of tasks by its name, and the baseline to beat. */
+/** Success rate over steps, a line for each name that comes again, and the baseline to beat. */
 export function SuccessChart({ evaluations, baseline, onPick }: Props) {
   const measured = useMemo(
     () => evaluations.filter((one) => one.step !== null && one.success_rate !== null).sort((a, b) => a.step! - b.step!),
@@ -41,8 +41,11 @@ export function SuccessChart({ evaluations, baseline, onPick }: Props) {
 
 function linesOf(measured: Evaluation[], baseline: Evaluation | null): Line[] {
   const byName = new Map<string, Evaluation[]>();
+  const count = new Map<string | null, number>();
+  measured.forEach(({ name }) => count.set(name, (count.get(name) ?? 0) + 1));
   for (const one of measured) {
-    const name = one.name ?? "success rate";
+    // A name that comes once names the step, not the tasks.
+    const name = one.name && count.get(one.name)! > 1 ? one.name : "success rate";
     byName.set(name, [...(byName.get(name) ?? []), one]);
   }
   const lines: Line[] = [...byName].map(([label, members], place) => ({
