@@ -47,7 +47,7 @@ def sign_in_link(stack: Any, cli: Callable[..., Any]) -> Callable[[], str]:
     """Return a function that makes a new link, as `openmanus-rl dashboard` prints it."""
 
     def make() -> str:
-        done = cli("dashboard", "--json", env={**_embedded(stack)})
+        done = cli("dashboard", "--json", env=embedded_env(stack))
         assert done.returncode == 0, done.stderr
         return str(json.loads(done.stdout)["dashboard_url"])
 
@@ -147,6 +147,7 @@ def settings(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def _embedded(stack: Any) -> dict[str, str]:
+def embedded_env(stack: Any) -> dict[str, str]:
+    """The environment of someone at the embedded stack's machine who set nothing."""
     # Without the address: that names a project somewhere, and its dashboard could be anywhere.
     return {name: value for name, value in stack.env.items() if not name.startswith(("SUPABASE_", "DATABASE_URL"))}
