@@ -41,7 +41,8 @@ export function useView<T extends ViewState>(
   const known = useRef(defaults).current;
   const state = useMemo(() => read(params, known), [params, known]);
   const change = useCallback((changes: Partial<T>, options: { push?: boolean } = {}) => {
-    setParams((current) => write(current, known, changes as ViewState), {
+    // From the address as it is: what the router hands over may lack a change that was made a moment ago.
+    setParams(() => write(new URLSearchParams(location.search), known, changes as ViewState), {
       replace: !options.push,
       preventScrollReset: true,
     });
