@@ -1,13 +1,13 @@
 /** A group: rollouts of one task, compared with each other. */
 import { Group, Select, Stack, Text } from "@mantine/core";
-import { useMemo } from "react";
+import { useCallback, useMemo } from "react";
 import { Link, useParams } from "react-router";
 import { compareGroup, type GroupComparison } from "@/api/groups.ts";
 import { AgentText, plain } from "@/components/agent_text.tsx";
 import { type Crumb, Figure, PageHead, Section } from "@/components/page.tsx";
 import { Found, NotFound } from "@/components/states.tsx";
 import { queryClient, useLive } from "@/live/query.ts";
-import { CompareBar, toggled } from "@/pages/rollouts/compare_bar.tsx";
+import { CompareBar, useSelection } from "@/pages/rollouts/compare_bar.tsx";
 import { NoVariance } from "@/pages/step/groups.tsx";
 import { isId } from "@/pages/rollouts/view.ts";
 import { number, percent, share, shortId } from "@/view/format.ts";
@@ -49,6 +49,8 @@ function crumbsOf(comparison: GroupComparison | undefined): Crumb[] {
 
 function Compared({ comparison }: { comparison: GroupComparison }) {
   const [view, change] = useView({ sort: "recorded", selected: [] as string[] });
+  const hold = useCallback((chosen: string[]) => change({ selected: chosen }), [change]);
+  const [selected, select, toggle] = useSelection(view.selected, hold);
   const order = (view.sort in ORDERS ? view.sort : "recorded") as Order;
   const rollouts = useMemo(() => ordered(comparison.rollouts, order), [comparison.rollouts, order]);
   const show = (id: string) =>
@@ -78,8 +80,8 @@ function Compared({ comparison }: { comparison: GroupComparison }) {
                 <Columns
                   rollouts={rollouts}
                   turn={comparison.parts_at}
-                  selected={view.selected}
-                  onSelect={(id) => change({ selected: toggled(view.selected, id) })}
+                  selected={selected}
+                  onSelect={toggle}
                 />
                 <Unshown comparison={comparison} />
               </Stack>
@@ -87,7 +89,7 @@ function Compared({ comparison }: { comparison: GroupComparison }) {
             <Parting rollouts={comparison.rollouts} turn={comparison.parts_at} />
           </>
         )}
-      <CompareBar selected={view.selected} clear={() => change({ selected: [] })} />
+      <CompareBar selected={selected} clear={() => select([])} />
     </Stack>
   );
 }

@@ -13,7 +13,8 @@ const SORT_LABELS = { newest: "Newest", oldest: "Oldest", reward_high: "Highest 
 
 export function Filters({ view, change }: { view: View; change: Change }) {
   const hidden = countSet(view, MORE);
-  const [isOpen, setIsOpen] = useState(hidden > 0);
+  // On a phone they would push what was found out of sight.
+  const [isOpen, setIsOpen] = useState(hidden > 0 && innerWidth >= 768);
   return (
     <search aria-label="Find rollouts" className={styles.filters}>
       <Group gap="xs" align="flex-end">

@@ -5,7 +5,7 @@ import { useAccess } from "@/auth/session.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { Empty } from "@/components/states.tsx";
 import { useView } from "@/view/url_state.ts";
-import { CompareBar, toggled } from "./compare_bar.tsx";
+import { CompareBar, useSelection } from "./compare_bar.tsx";
 import { ExportMenu, ExportProgress, useExport } from "./export_menu.tsx";
 import { Filters } from "./filters.tsx";
 import { type News, useNews } from "./fresh.ts";
@@ -23,10 +23,8 @@ export default function RolloutsPage() {
   const [search, progress] = useSearch(filters, person?.id ?? null);
   const news = useNews(search, progress);
   const exporting = useExport(filters);
-  const select = useCallback(
-    (id: string) => change({ selected: toggled(view.selected, id) }),
-    [view.selected, change],
-  );
+  const hold = useCallback((chosen: string[]) => change({ selected: chosen }), [change]);
+  const [selected, select, toggle] = useSelection(view.selected, hold);
   const isEmpty = progress.rows.length === 0 && progress.state === "ended";
 
   return (
@@ -40,14 +38,14 @@ export default function RolloutsPage() {
           label="Rollouts found"
           rows={progress.rows}
           find={filters.text ?? null}
-          selected={view.selected}
-          onSelect={select}
+          selected={selected}
+          onSelect={toggle}
         />
       )}
       {isEmpty
         ? <NothingFound isFiltered={countSet(view) > 0} clear={() => change(CLEARED)} />
         : <SearchProgress search={search} progress={progress} />}
-      <CompareBar selected={view.selected} clear={() => change({ selected: [] })} />
+      <CompareBar selected={selected} clear={() => select([])} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 /** Rollouts as rows: what was asked, how it went, where it belongs. */
-import { Anchor, Checkbox, Group, Table, Text } from "@mantine/core";
+import { Anchor, Checkbox, Group, Table, Text, VisuallyHidden } from "@mantine/core";
 import { memo } from "react";
 import { Link } from "react-router";
 import type { FoundRollout, Match } from "@/api/rollouts.ts";
@@ -30,7 +30,11 @@ export function RolloutTable({ label, rows, find = null, selected, onSelect, isO
       <Table className={styles.table} highlightOnHover verticalSpacing={5} horizontalSpacing={8}>
         <Table.Thead>
           <Table.Tr>
-            {onSelect && <Table.Th w={30} aria-label="Selected" />}
+            {onSelect && (
+              <Table.Th w={30}>
+                <VisuallyHidden>Selected</VisuallyHidden>
+              </Table.Th>
+            )}
             <Table.Th w="34%">Rollout</Table.Th>
             {!isOfOneStep && <Table.Th visibleFrom="xs">Run</Table.Th>}
             {!isOfOneStep && <Table.Th ta="right" visibleFrom="xs">Step</Table.Th>}

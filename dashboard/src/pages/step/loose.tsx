@@ -29,7 +29,7 @@ export function LooseRollouts({ runId, step }: Props) {
   if (rows.length === 0) return null;
   return (
     <Section title="Rollouts without a group">
-      <RolloutTable label="Rollouts without a group" rows={rows} isOfOneStep />
+      <RolloutTable label="Table of rollouts without a group" rows={rows} isOfOneStep />
       <Group mt="xs" gap="sm">
         <Text size="sm" c="dimmed">{number(rows.length)} shown</Text>
         {pages.hasNextPage && (
@@ -59,7 +59,7 @@ export function StepEvaluations({ runId, step }: Props) {
   found.append("source", "baseline");
   return (
     <Section title="Evaluations at this step">
-      <div className={styles.scroller} role="region" aria-label="Evaluations at this step" tabIndex={0}>
+      <div className={styles.scroller} role="region" aria-label="Table of evaluations" tabIndex={0}>
         <Table className={styles.table} verticalSpacing={5} horizontalSpacing={8}>
           <Table.Thead>
             <Table.Tr>
