@@ -13,6 +13,7 @@ export interface RunOfRollout {
 
 export type Rollout = Row<"rollouts"> & {
   training_runs: RunOfRollout | null;
+  rollout_groups: { number: number; task_description: string | null } | null;
   tasks: { id: string; name: string | null; description: string | null } | null;
 };
 
@@ -154,7 +155,8 @@ type TextColumn = "observation" | "action" | "thought" | "memory_summary";
 
 // The tables of tasks are not there for visitors, so a task is only asked for where someone is signed in.
 export async function readRollout(id: string, signedIn: boolean): Promise<Rollout> {
-  const columns = "*, training_runs(id, name, owner_id)" + (signedIn ? ", tasks(id, name, description)" : "");
+  const columns = "*, training_runs(id, name, owner_id), rollout_groups(number, task_description)" +
+    (signedIn ? ", tasks(id, name, description)" : "");
   const row = await answered(supabase().from("rollouts").select(columns).eq("id", id).single());
   return row as unknown as Rollout;
 }

@@ -75,8 +75,8 @@ export function DifferenceList({ rows, onOpen, ...shown }: Props) {
         {count > 0 && (
           <Group gap={6} ml="auto">
             <Button size="compact-xs" variant="default" onClick={() => jump(firstDifference)}>First difference</Button>
-            <Button size="compact-xs" variant="default" onClick={() => seek(-1)}>Previous</Button>
-            <Button size="compact-xs" variant="default" onClick={() => seek(1)}>Next</Button>
+            <Button size="compact-xs" variant="default" title="Key N" onClick={() => seek(-1)}>Previous</Button>
+            <Button size="compact-xs" variant="default" title="Key n" onClick={() => seek(1)}>Next</Button>
           </Group>
         )}
       </div>

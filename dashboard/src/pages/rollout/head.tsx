@@ -12,7 +12,8 @@ import { KnownText } from "./behind.tsx";
 const TITLE_CHARS = 140;
 
 export function taskOf(rollout: Rollout): string | null {
-  return rollout.task_description ?? rollout.tasks?.description ?? rollout.tasks?.name ?? null;
+  return rollout.task_description ?? rollout.rollout_groups?.task_description ?? rollout.tasks?.description ??
+    rollout.tasks?.name ?? null;
 }
 
 export function titleOf(rollout: Rollout): string {
@@ -26,12 +27,12 @@ export function isOverridden(overrides: Override[] | undefined): boolean {
   return (overrides?.[0]?.verdict ?? null) !== null;
 }
 
-function crumbsOf({ training_runs: run, step, group_id }: Rollout): Crumb[] {
+function crumbsOf({ training_runs: run, rollout_groups: group, step, group_id }: Rollout): Crumb[] {
   const crumbs: Crumb[] = run
     ? [{ label: plain(run.name), to: `/runs/${run.id}` }]
     : [{ label: "Rollouts", to: "/rollouts" }];
   if (run && step !== null) crumbs.push({ label: `Step ${step}`, to: `/runs/${run.id}/steps/${step}` });
-  if (group_id) crumbs.push({ label: "Group", to: `/groups/${group_id}` });
+  if (group_id) crumbs.push({ label: group ? `Group ${group.number}` : "Group", to: `/groups/${group_id}` });
   return crumbs;
 }
 

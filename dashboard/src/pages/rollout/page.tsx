@@ -52,7 +52,7 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
         <Tabs.Panel value="turns">
           <WholeVideo rollout={rollout} media={media.data ?? []} />
           <div className={styles.columns}>
-            <div className={styles.aside}>
+            <div className={styles.aside} role="region" aria-label="Judgement" tabIndex={0}>
               <Found query={rewards}>{(components) => <Rewards components={components} />}</Found>
               <Found query={validations}>
                 {(found) => <Validations rollout={rollout} validations={found} overrides={overrides.data ?? []} />}

@@ -13,7 +13,7 @@ import { RawTurn } from "./raw.tsx";
 import { CurrentMatch, SearchBox, useSearch } from "./search.tsx";
 import { type PartName, ShownParts } from "./shown_parts.tsx";
 import { Timeline } from "./timeline.tsx";
-import { estimateHeight } from "./turn_slot.tsx";
+import { estimateHeight, useTurn } from "./turn_slot.tsx";
 import { indexOf, useCurrentTurn } from "./use_current_turn.ts";
 import { useFollow } from "./use_follow.ts";
 import { useShowMatch } from "./use_show_match.ts";
@@ -31,6 +31,9 @@ interface Props {
   view: TurnsViewState;
   change: (changes: Partial<TurnsViewState>) => void;
 }
+
+/** So many turns before and after those in view. */
+const AHEAD = 20;
 
 const KEYS = [
   [["j", "k"], "next, previous turn"],
@@ -59,7 +62,10 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
     list,
     toolbar,
   });
-  const { first, jump, virtualizer } = turns;
+  const { first, last, jump, virtualizer } = turns;
+  // What comes next is read before it is in sight.
+  useTurn(rollout.id, rollout.training_run_id, outline, Math.min(outline.turns - 1, last + AHEAD));
+  useTurn(rollout.id, rollout.training_run_id, outline, Math.min(outline.turns - 1, Math.max(0, first - AHEAD)));
   const writeTurn = useCallback((turn: string) => change({ turn }), [change]);
   const { current, select } = useCurrentTurn(outline, view.turn, writeTurn, jump);
   const isRunning = rollout.status === "running" || rollout.status === "pending";
