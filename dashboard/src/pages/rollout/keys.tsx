@@ -31,7 +31,7 @@ export function useKeys(keys: Keys): void {
 export function KeyHelp({ opened, onClose, keys }: {
   opened: boolean;
   onClose: () => void;
-  keys: readonly (readonly [string[], string])[];
+  keys: readonly (readonly [readonly string[], string])[];
 }) {
   return (
     <Modal opened={opened} onClose={onClose} title="Keys" closeButtonProps={{ "aria-label": "Close" }}>

@@ -1,22 +1,23 @@
 /** The turns with what one needs to find the way through them: search, keys, a map. */
-import { ActionIcon, Group, Switch, Text, Tooltip } from "@mantine/core";
-import { IconKeyboard } from "@tabler/icons-react";
+import { Code } from "@mantine/core";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "react-router";
 import type { Match, Outline, Rollout, Turn } from "@/api/rollout.ts";
 import { Empty } from "@/components/states.tsx";
-import { KeyHelp, useKeys } from "./keys.tsx";
+import { KeyHelp } from "./keys.tsx";
 import { KeptOpen } from "./kept_open.ts";
 import { Minimap } from "./minimap.tsx";
 import styles from "./page.module.css";
 import { RawTurn } from "./raw.tsx";
-import { CurrentMatch, SearchBox, useSearch } from "./search.tsx";
-import { type PartName, ShownParts } from "./shown_parts.tsx";
+import { useSearch } from "./search.tsx";
+import type { PartName } from "./shown_parts.tsx";
 import { Timeline } from "./timeline.tsx";
 import { estimateHeight, useTurn } from "./turn_slot.tsx";
+import { TurnsToolbar } from "./turns_toolbar.tsx";
 import { indexOf, useCurrentTurn } from "./use_current_turn.ts";
 import { useFollow } from "./use_follow.ts";
 import { useShowMatch } from "./use_show_match.ts";
+import { TURN_KEYS, useTurnKeys } from "./use_turn_keys.ts";
 import { useVirtualTurns } from "./use_virtual_turns.ts";
 
 export interface TurnsViewState {
@@ -35,16 +36,6 @@ interface Props {
 /** So many turns before and after those in view. */
 const AHEAD = 20;
 
-const KEYS = [
-  [["j", "k"], "next, previous turn"],
-  [["g", "G"], "first, last turn"],
-  [["e", "E"], "next, previous turn in which a tool failed"],
-  [["r", "R"], "next, previous turn with a reward"],
-  [["/"], "search in this rollout"],
-  [["n", "N"], "next, previous match; in the search box Enter and Shift+Enter"],
-  [["?"], "this help"],
-] as const as unknown as readonly (readonly [string[], string])[];
-
 export function TurnsView({ rollout, outline, view, change }: Props) {
   const list = useRef<HTMLDivElement>(null);
   const toolbar = useRef<HTMLDivElement>(null);
@@ -62,7 +53,7 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
     list,
     toolbar,
   });
-  const { first, last, jump, virtualizer } = turns;
+  const { first, last, jump } = turns;
   // What comes next is read before it is in sight.
   useTurn(rollout.id, rollout.training_run_id, outline, Math.min(outline.turns - 1, last + AHEAD));
   useTurn(rollout.id, rollout.training_run_id, outline, Math.min(outline.turns - 1, Math.max(0, first - AHEAD)));
@@ -88,7 +79,65 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
     outline,
   ]);
 
-  // Other parts, other heights: the turn that one reads stays.
+  useSteadyPlace(turns, hidden);
+
+  const go = useTurnKeys(outline, { current, first, last }, select, {
+    n: () => search.go(1),
+    N: () => search.go(-1),
+    "/": () => box.current?.focus(),
+    "?": () => setHelp(true),
+  });
+
+  return (
+    <KeptOpen value={keptOpen}>
+      <TurnsToolbar
+        toolbarRef={toolbar}
+        boxRef={box}
+        search={search}
+        view={view}
+        change={change}
+        turns={outline.turns}
+        follow={isRunning ? follow : null}
+        onHelp={() => setHelp(true)}
+      />
+      {outline.turns === 0 ? <NoTurns isRunning={isRunning} /> : (
+        <div className={styles.with_map}>
+          <Timeline
+            listRef={list}
+            turns={turns}
+            current={current}
+            id={rollout.id}
+            runId={rollout.training_run_id}
+            outline={outline}
+            hidden={hidden}
+            find={view.find}
+            address={address}
+            onSelect={select}
+            onRaw={setRaw}
+          />
+          <Minimap outline={outline} hits={hits} first={turns.first} last={turns.last} onJump={go} />
+        </div>
+      )}
+      <KeyHelp opened={hasHelp} onClose={() => setHelp(false)} keys={TURN_KEYS} />
+      {raw && <RawTurn turn={raw} onClose={() => setRaw(null)} />}
+    </KeptOpen>
+  );
+}
+
+function NoTurns({ isRunning }: { isRunning: boolean }) {
+  if (isRunning) return <Empty title="No turn yet">Turns appear here as they are recorded.</Empty>;
+  return (
+    <Empty title="No turns were recorded">
+      The rollout ended without any; <Code>rollout.log_turn(observation=…, action=…)</Code> records one.
+    </Empty>
+  );
+}
+
+/** Other parts, other heights: the turn that one reads stays. */
+function useSteadyPlace(
+  { first, virtualizer, jump }: ReturnType<typeof useVirtualTurns>,
+  hidden: ReadonlySet<PartName>,
+) {
   const place = useRef(first);
   place.current = first;
   const before = useRef(hidden);
@@ -98,88 +147,6 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
     virtualizer.measure();
     if (place.current > 0) jump(place.current);
   }, [hidden, virtualizer, jump]);
-
-  const at = () => {
-    const index = current === null ? -1 : indexOf(outline, current);
-    return index >= turns.first && index <= turns.last ? index : current === null && first === 0 ? -1 : first;
-  };
-  const step = (index: number) => {
-    const found = outline.step_numbers[Math.max(0, Math.min(outline.turns - 1, index))];
-    if (found !== undefined) select(found);
-  };
-  const seek = (by: number, has: (index: number) => boolean) => {
-    for (let index = at() + by; index >= 0 && index < outline.turns; index += by) if (has(index)) return step(index);
-  };
-  const hasFailed = (index: number) => outline.tool_errors[index]! > 0;
-  const hasReward = (index: number) => Number(outline.rewards[index] ?? 0) !== 0;
-  useKeys({
-    j: () => step(at() + 1),
-    k: () => step(at() - 1),
-    g: () => step(0),
-    G: () => step(outline.turns - 1),
-    e: () => seek(1, hasFailed),
-    E: () => seek(-1, hasFailed),
-    r: () => seek(1, hasReward),
-    R: () => seek(-1, hasReward),
-    n: () => search.go(1),
-    N: () => search.go(-1),
-    "/": () => box.current?.focus(),
-    "?": () => setHelp(true),
-  });
-
-  return (
-    <KeptOpen value={keptOpen}>
-      <div ref={toolbar} className={styles.toolbar} role="toolbar" aria-label="Turns">
-        <SearchBox search={search} inputRef={box} onText={(find) => change({ find })} />
-        <ShownParts hide={view.hide} onChange={(hide) => change({ hide })} />
-        <Group gap="xs" ml="auto">
-          {isRunning && (
-            <Switch
-              size="xs"
-              label="Follow"
-              checked={follow.isFollowing}
-              onChange={({ currentTarget }) => follow.set(currentTarget.checked)}
-            />
-          )}
-          <Text size="xs" c="dimmed">{outline.turns.toLocaleString("en-US")} turns</Text>
-          <Tooltip label="Keys ( ? )">
-            <ActionIcon variant="subtle" color="gray" size="sm" aria-label="Keys" onClick={() => setHelp(true)}>
-              <IconKeyboard size={16} />
-            </ActionIcon>
-          </Tooltip>
-        </Group>
-        <CurrentMatch search={search} />
-      </div>
-      {outline.turns === 0
-        ? (
-          <Empty title={isRunning ? "No turn yet" : "No turns were recorded"}>
-            {isRunning
-              ? "Turns appear here as they are recorded."
-              : "The rollout ended without any; rollout.log_turn(…) records them."}
-          </Empty>
-        )
-        : (
-          <div className={styles.with_map}>
-            <Timeline
-              listRef={list}
-              turns={turns}
-              current={current}
-              id={rollout.id}
-              runId={rollout.training_run_id}
-              outline={outline}
-              hidden={hidden}
-              find={view.find}
-              address={address}
-              onSelect={select}
-              onRaw={setRaw}
-            />
-            <Minimap outline={outline} hits={hits} first={turns.first} last={turns.last} onJump={step} />
-          </div>
-        )}
-      <KeyHelp opened={hasHelp} onClose={() => setHelp(false)} keys={KEYS} />
-      {raw && <RawTurn turn={raw} onClose={() => setRaw(null)} />}
-    </KeptOpen>
-  );
 }
 
 /** The address of a turn in this very view. */
