@@ -1,6 +1,7 @@
 /** Rollouts of all runs: found by what is known of them and by what happened in them. */
 import { Button, Code } from "@mantine/core";
 import { useCallback, useMemo } from "react";
+import { Link } from "react-router";
 import { useAccess } from "@/auth/session.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { Empty } from "@/components/states.tsx";
@@ -43,7 +44,7 @@ export default function RolloutsPage() {
         />
       )}
       {isEmpty
-        ? <NothingFound isFiltered={countSet(view) > 0} clear={() => change(CLEARED)} />
+        ? <NothingFound isFiltered={countSet(view) > 0} isVisitor={person === null} clear={() => change(CLEARED)} />
         : <SearchProgress search={search} progress={progress} />}
       <CompareBar selected={selected} clear={() => select([])} />
     </>
@@ -63,11 +64,22 @@ function NewsBar({ news }: { news: News | null }) {
   );
 }
 
-function NothingFound({ isFiltered, clear }: { isFiltered: boolean; clear: () => void }) {
+function NothingFound({ isFiltered, isVisitor, clear }: {
+  isFiltered: boolean;
+  isVisitor: boolean;
+  clear: () => void;
+}) {
   if (isFiltered) {
     return (
       <Empty title="No rollout matches">
         <Button size="xs" variant="default" mt="xs" onClick={clear}>Clear filters</Button>
+      </Empty>
+    );
+  }
+  if (isVisitor) {
+    return (
+      <Empty title="No rollout is public">
+        <Link to="/sign-in">Sign in</Link> to see those of all runs.
       </Empty>
     );
   }

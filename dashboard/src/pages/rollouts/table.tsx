@@ -44,7 +44,7 @@ export function RolloutTable({ label, rows, find = null, selected, onSelect, isO
             <Table.Th ta="right" visibleFrom="md">Took</Table.Th>
             <Table.Th visibleFrom="md">Environment</Table.Th>
             <Table.Th visibleFrom="lg">Model</Table.Th>
-            <Table.Th visibleFrom="lg">Source</Table.Th>
+            <Table.Th visibleFrom="xl">Source</Table.Th>
             <Table.Th ta="right" visibleFrom="sm">Created</Table.Th>
           </Table.Tr>
         </Table.Thead>
@@ -117,7 +117,7 @@ const RolloutRow = memo(function RolloutRow({ row, find, isSelected, onSelect, i
       <Table.Td visibleFrom="lg" className={styles.name} title={row.model ? plain(row.model) : undefined}>
         {row.model ? plain(row.model) : UNKNOWN}
       </Table.Td>
-      <Table.Td visibleFrom="lg">{row.source}</Table.Td>
+      <Table.Td visibleFrom="xl">{row.source}</Table.Td>
       <Table.Td ta="right" visibleFrom="sm" className={styles.short}>
         <Ago time={row.created_at} />
       </Table.Td>
