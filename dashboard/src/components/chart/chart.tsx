@@ -54,6 +54,7 @@ interface Props {
 
 const AXIS_FONT = "11px system-ui, sans-serif";
 const CLICK_PIXELS = 4;
+const DOUBLE_CLICK_MS = 250;
 /** Between ticks of elapsed time: whole seconds, minutes, hours and days. */
 const ELAPSED_STEPS = [
   ...[0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30],
@@ -245,11 +246,16 @@ function zoomed(plot: uPlot, props: Props): void {
 /** A press without a drag picks the nearest point. */
 function listen(plot: uPlot, latest: { current: Props }): void {
   let pressedAt = 0;
+  let picking: ReturnType<typeof setTimeout> | undefined;
   plot.over.addEventListener("mousedown", (event) => (pressedAt = event.clientX));
-  plot.over.addEventListener("click", (event) => {
-    const index = plot.cursor.idx;
-    if (Math.abs(event.clientX - pressedAt) > CLICK_PIXELS || index === null || index === undefined) return;
-    latest.current.onPick?.(plot.data[0][index]!);
+  plot.over.addEventListener("dblclick", () => clearTimeout(picking));
+  // Not "click": the plot takes a press near its edges, where the last point is, for a drag and swallows that.
+  plot.over.addEventListener("mouseup", (event) => {
+    if (event.button !== 0 || Math.abs(event.clientX - pressedAt) > CLICK_PIXELS || !plot.data[0].length) return;
+    const x = plot.data[0][plot.posToIdx(event.clientX - plot.over.getBoundingClientRect().left)]!;
+    clearTimeout(picking);
+    // Where a second click would end the zoom, wait for it.
+    picking = setTimeout(() => latest.current.onPick?.(x), latest.current.zoom ? DOUBLE_CLICK_MS : 0);
   });
   plot.over.style.cursor = latest.current.onPick ? "pointer" : "crosshair";
 }
