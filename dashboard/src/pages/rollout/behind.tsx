@@ -6,6 +6,7 @@ import { type Generation, type Json, pretty, readChat, readJson, readTokens, typ
 import { AgentText, plain } from "@/components/agent_text.tsx";
 import { Found } from "@/components/states.tsx";
 import { number } from "@/view/format.ts";
+import { mediaAt, MediaItem } from "./media.tsx";
 import { OnDemand } from "./part.tsx";
 import { TokenView } from "./tokens.tsx";
 
@@ -62,15 +63,40 @@ function Message({ message }: { message: Json }) {
   const { role, content, ...rest } = typeof message === "object" && !Array.isArray(message)
     ? message
     : { role: null, content: message };
-  const text = typeof content === "string" ? content : content === undefined ? "" : pretty(content);
+  const text = contentText(content);
   const others = Object.keys(rest).length ? pretty(rest as Json) : null;
   return (
     <div>
       <Badge variant="default" size="sm">{plain(typeof role === "string" ? role : "message")}</Badge>
       {text && <KnownText text={text} label="message" />}
       {others && <KnownText text={others} label="message" />}
+      {picturesIn(text).map((path) => (
+        <MediaItem
+          key={path}
+          media={mediaAt(path, "image")}
+          label="image of the chat"
+        />
+      ))}
     </div>
   );
+}
+
+/** A message's content as one reads it: of parts, as model providers take them, their texts. */
+function contentText(content: Json | undefined): string {
+  if (content === undefined) return "";
+  if (!Array.isArray(content)) return pretty(content);
+  return content.map((part) => {
+    const text = part !== null && typeof part === "object" && !Array.isArray(part) ? part.text : part;
+    return typeof text === "string" ? text : pretty(part);
+  }).join("\n");
+}
+
+const MOST_PICTURES = 10;
+
+/** What the recorder took out of a message lies in storage; the message says where. */
+function picturesIn(text: string): string[] {
+  const found = text.matchAll(/storage:\/\/media\/([\w./-]+)/g);
+  return [...new Set(Array.from(found, ([, path]) => path!))].slice(0, MOST_PICTURES);
 }
 
 export function ModelResponse({ turn }: { turn: Turn }) {
