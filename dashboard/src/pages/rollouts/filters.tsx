@@ -1,5 +1,5 @@
 /** What to find: the filters in use most at once, the others behind a button. */
-import { Button, Checkbox, Collapse, Group, MultiSelect, Pill, Select, Text } from "@mantine/core";
+import { Button, Checkbox, Group, MultiSelect, Pill, Select, Text } from "@mantine/core";
 import { IconFilter, IconSearch } from "@tabler/icons-react";
 import { useState } from "react";
 import { environmentNames, SOURCES, STATUSES, taskName } from "@/api/rollouts.ts";
@@ -45,9 +45,7 @@ export function Filters({ view, change }: { view: View; change: Change }) {
         )}
       </Group>
       <Chips view={view} change={change} />
-      <Collapse expanded={isOpen}>
-        <MoreFilters view={view} change={change} />
-      </Collapse>
+      {isOpen && <MoreFilters view={view} change={change} />}
     </search>
   );
 }

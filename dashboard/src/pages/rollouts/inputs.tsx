@@ -128,7 +128,11 @@ export function RunFilter({ value, apply }: { value: string | null; apply: (valu
   const label = chosen.data ?? (value && chosen.data === null ? `Unknown run ${value.slice(-8)}` : "…");
   // The chosen one's own name is what the field shows, nothing that is looked for.
   const text = wanted === label ? "" : wanted;
-  const choices = useLive("*", ["run-choices", text], (signal) => runChoices(text, signal), { keep: true });
+  const [isOpen, setIsOpen] = useState(false);
+  const choices = useLive("*", ["run-choices", text], (signal) => runChoices(text, signal), {
+    keep: true,
+    enabled: isOpen,
+  });
   const found = choices.data ?? [];
   const isListed = value === null || found.some((choice) => choice.value === value);
   return (
@@ -144,8 +148,10 @@ export function RunFilter({ value, apply }: { value: string | null; apply: (valu
       data={isListed ? found : [{ value: value!, label }, ...found]}
       filter={({ options }) => options}
       onSearchChange={setSearch}
+      onDropdownOpen={() => setIsOpen(true)}
+      onDropdownClose={() => setIsOpen(false)}
       onChange={apply}
-      nothingFoundMessage="No run of this name"
+      nothingFoundMessage={choices.data ? "No run of this name" : "Looking…"}
       maxDropdownHeight={320}
     />
   );

@@ -43,7 +43,7 @@ export function RolloutTable({ label, rows, find = null, selected, onSelect, isO
             <Table.Th ta="right">Turns</Table.Th>
             <Table.Th ta="right" visibleFrom="md">Took</Table.Th>
             <Table.Th visibleFrom="md">Environment</Table.Th>
-            <Table.Th visibleFrom="lg">Model</Table.Th>
+            <Table.Th visibleFrom="xl">Model</Table.Th>
             <Table.Th visibleFrom="xl">Source</Table.Th>
             <Table.Th ta="right" visibleFrom="sm">Created</Table.Th>
           </Table.Tr>
@@ -114,7 +114,7 @@ const RolloutRow = memo(function RolloutRow({ row, find, isSelected, onSelect, i
       <Table.Td visibleFrom="md" className={styles.name} title={plain(row.environment)}>
         {plain(row.environment)}
       </Table.Td>
-      <Table.Td visibleFrom="lg" className={styles.name} title={row.model ? plain(row.model) : undefined}>
+      <Table.Td visibleFrom="xl" className={styles.name} title={row.model ? plain(row.model) : undefined}>
         {row.model ? plain(row.model) : UNKNOWN}
       </Table.Td>
       <Table.Td visibleFrom="xl">{row.source}</Table.Td>
@@ -144,6 +144,15 @@ const FIELDS: Record<string, string> = {
   tool_output: "tool output",
 };
 
+const CHARS_BEFORE = 24;
+
+/** The snippet in one line, with what was found near its beginning, so that it is in sight where there is little room. */
+function around(snippet: string, find: string | null): string {
+  const text = snippet.replace(/\s+/g, " ");
+  const at = find ? text.toLowerCase().indexOf(find.replace(/\s+/g, " ").toLowerCase()) : -1;
+  return at > CHARS_BEFORE + 6 ? `…${text.slice(at - CHARS_BEFORE)}` : text;
+}
+
 /** Where the text was found, and the way there. */
 function Hit({ id, match, find }: { id: string; match: Match; find: string | null }) {
   const query = new URLSearchParams(find ? { find } : {});
@@ -155,7 +164,7 @@ function Hit({ id, match, find }: { id: string; match: Match; find: string | nul
         {match.step_number === null ? field : `Turn ${match.step_number} · ${field}`}
       </span>
       <span className="om-agent-text">
-        <Marked text={match.snippet.replace(/\s+/g, " ")} find={find?.replace(/\s+/g, " ")} />
+        <Marked text={around(match.snippet, find)} find={find?.replace(/\s+/g, " ")} />
       </span>
     </Link>
   );
