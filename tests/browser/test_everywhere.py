@@ -25,7 +25,6 @@ PAGES = {
     "rollout": ("/rollouts/{rollout}", ""),
     "tasks": ("/tasks", "Tasks"),
     "task": ("/tasks/{task}", ""),
-    "sign-in": ("/sign-in", "Sign in"),
 }
 
 

@@ -15,7 +15,10 @@ from .conftest import recorded
 
 
 def test_the_printed_link_signs_in_once(
-    open_context: Callable[..., BrowserContext], sign_in_link: Callable[[], str], stack: Any
+    open_context: Callable[..., BrowserContext],
+    sign_in_link: Callable[[], str],
+    stack: Any,
+    axe: Callable[[Page], None],
 ) -> None:
     link = sign_in_link()
     page = open_context(as_visitor=True).new_page()
@@ -32,6 +35,7 @@ def test_the_printed_link_signs_in_once(
     expect(second.get_by_text("openmanus-rl dashboard")).to_be_visible()
     expect(second.get_by_role("button", name="Signed in as")).to_have_count(0)
     assert stack.secret_key not in second.content()
+    axe(second)
 
 
 def test_no_secret_reaches_the_browser(page: Page, stack: Any) -> None:

@@ -1,30 +1,22 @@
 import { Alert, Button, Code, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
 import { type FormEvent, useState } from "react";
-import { Link } from "react-router";
+import { Link, Navigate } from "react-router";
 import { supabase } from "@/supabase.ts";
 import { useAccess } from "./session.tsx";
 
 /** How to get in: by the printed link on the embedded stack, by Supabase Auth elsewhere. */
 export function SignInPage() {
   const { config, person, linkError } = useAccess();
+  if (person) return <Navigate to="/runs" replace />;
   return (
     <Stack maw={440} mx="auto" mt="xl" gap="md">
       <Title order={1} size="h2">Sign in</Title>
       {linkError && <Alert color="red" role="alert">{linkError}</Alert>}
-      {person ? <SignedIn /> : config.embedded ? <ByLink /> : <ByPassword />}
+      {config.embedded ? <ByLink /> : <ByPassword />}
       <Text size="sm">
         Runs that are public are <Link to="/runs">open to everyone</Link>.
       </Text>
     </Stack>
-  );
-}
-
-function SignedIn() {
-  const { person } = useAccess();
-  return (
-    <Paper withBorder p="md">
-      <Text>You are signed in as {person!.name ?? person!.email}.</Text>
-    </Paper>
   );
 }
 
