@@ -157,6 +157,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
         size: axis === "time" ? 44 : 28,
         values: axis === "time" ? undefined : (_plot, values) => values.map((value) => xText(axis, value)),
         incrs: axis === "elapsed" ? ELAPSED_STEPS : undefined,
+        space: axis === "elapsed" ? 95 : 55,
       },
       { ...common, size: 58, values: (_plot, values) => values.map((value) => (value === null ? "" : formatY(value))) },
     ],
@@ -180,7 +181,12 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
 /** A little more than the values, which may all be the same, or none. */
 function logRange(_plot: uPlot, low: number | null, high: number | null): Range {
   if (low === null || high === null || !(low > 0)) return [0.1, 1];
-  return low === high ? [low / 3, high * 3] : [low / 1.15, high * 1.15];
+  const oneDigit = (value: number, round: (value: number) => number) => {
+    const size = 10 ** Math.floor(Math.log10(value));
+    return round(value / size) * size;
+  };
+  const wider = low === high ? 3 : 1;
+  return [oneDigit(low / wider, Math.floor), oneDigit(high * wider, Math.ceil)];
 }
 
 /** Seconds as 45 s, 2 min 30 s or 1 h, without what is zero. */
