@@ -166,6 +166,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
     cursor: {
       drag: { x: true, y: false, setScale: false, dist: CLICK_PIXELS },
       sync: cursorGroup ? { key: cursorGroup, setSeries: false } : undefined,
+      y: false,
       points: { size: 6 },
       bind: { dblclick: () => () => (latest.current.onZoom?.(null), null) },
     },

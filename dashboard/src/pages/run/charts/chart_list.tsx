@@ -26,7 +26,7 @@ function rowsOf(sections: Section[], closed: string[], columns: number): ListRow
   });
 }
 
-type Props = Omit<MetricChartProps, "name"> & { sections: Section[] };
+type Props = Omit<MetricChartProps, "name" | "width"> & { sections: Section[] };
 
 export function ChartList({ sections, ...chart }: Props) {
   const { ref: measured, width } = useElementSize<HTMLDivElement>();
@@ -59,7 +59,15 @@ export function ChartList({ sections, ...chart }: Props) {
               ? <Heading {...row} onToggle={() => chart.change.toggle(row.section.prefix)} />
               : (
                 <div className={classes.charts} style={{ gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))` }}>
-                  {row.names.map((name) => <MetricChart key={name} name={name} {...chart} />)}
+                  {row.names.map((name) => (
+                    <MetricChart
+                      key={name}
+                      name={name}
+                      width={width / columns}
+                      isPassing={list.isScrolling}
+                      {...chart}
+                    />
+                  ))}
                 </div>
               )}
           </div>

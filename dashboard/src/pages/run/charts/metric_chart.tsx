@@ -1,7 +1,7 @@
-import { ActionIcon, Group, Modal, Text, Tooltip } from "@mantine/core";
-import { useDisclosure, useElementSize } from "@mantine/hooks";
+import { Group, Modal, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
 import { IconArrowsMaximize, IconDownload } from "@tabler/icons-react";
-import { useMemo } from "react";
+import { memo, useEffect, useMemo, useState } from "react";
 import { download, plain } from "@/components/agent_text.tsx";
 import { Chart } from "@/components/chart/chart.tsx";
 import { number, UNKNOWN } from "@/view/format.ts";
@@ -13,49 +13,56 @@ import type { ChangeChartView, ChartView } from "./view.ts";
 export interface MetricChartProps {
   name: string;
   runs: ChartedRun[];
+  /** How wide the chart is: what it shows is thinned accordingly. */
+  width: number;
   view: ChartView;
   change: ChangeChartView;
   onPick?: (step: number) => void;
 }
 
 export const CHART_HEIGHT = 190;
-const NONE: ChartedRun[] = [];
+const SETTLE_MS = 150;
 
 /** One metric of the runs, with its latest value. */
-export function MetricChart(props: MetricChartProps) {
+export const MetricChart = memo(function MetricChart(props: MetricChartProps & { isPassing: boolean }) {
   const [isLarge, large] = useDisclosure(false);
-  const { name } = props;
+  const { name, isPassing } = props;
+  if (!useSettled(isPassing)) return <div className={classes.card} />;
   return (
     <>
       <Body {...props} height={CHART_HEIGHT} onExpand={large.open} />
-      <Modal
-        opened={isLarge}
-        onClose={large.close}
-        size="95vw"
-        title={plain(name)}
-        closeButtonProps={{ "aria-label": "Close" }}
-      >
-        {isLarge && <Body {...props} height={Math.max(240, Math.round(innerHeight * 0.65))} />}
-      </Modal>
+      {isLarge && (
+        <Modal
+          opened
+          onClose={large.close}
+          size="95vw"
+          title={plain(name)}
+          closeButtonProps={{ "aria-label": "Close" }}
+        >
+          <Body {...props} width={innerWidth * 0.9} height={Math.max(240, Math.round(innerHeight * 0.65))} />
+        </Modal>
+      )}
     </>
   );
+});
+
+/** Whether the chart stays: those that only pass by in a quick scroll are not worth drawing. */
+function useSettled(isPassing: boolean): boolean {
+  const [isSettled, setIsSettled] = useState(!isPassing);
+  useEffect(() => {
+    const timer = setTimeout(() => setIsSettled(true), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return isSettled;
 }
 
-function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChartProps & {
+function Body({ name, runs, width, view, change, onPick, height, onExpand }: MetricChartProps & {
   height: number;
   onExpand?: () => void;
 }) {
-  const { ref, width } = useElementSize<HTMLDivElement>();
   // In steps of 200, so that a wider window need not read all charts again.
   const maxPoints = Math.min(2000, Math.max(400, Math.ceil(width / 200) * 200));
-  // Nothing is read before the width is known: it would be read twice.
-  const { shown, error, isLoading } = useSeries({
-    runs: width ? runs : NONE,
-    name,
-    axis: view.axis,
-    zoom: view.zoom,
-    maxPoints,
-  });
+  const { shown, error, isLoading } = useSeries({ runs, name, axis: view.axis, zoom: view.zoom, maxPoints });
   const { axis, smoothing, isLog } = view;
   const drawn = useMemo(() => draw(shown, { axis, smoothing, isLog }), [axis, smoothing, isLog, shown]);
   const pick = (x: number) => {
@@ -63,7 +70,7 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
     if (step !== null) onPick?.(step);
   };
   return (
-    <article ref={ref} className={classes.card} aria-label={plain(name)}>
+    <article className={classes.card} aria-label={plain(name)}>
       <Group justify="space-between" wrap="nowrap" gap={4} mb={2}>
         {onExpand
           ? <Text component="h3" size="sm" fw={600} truncate title={plain(name)} m={0}>{plain(name)}</Text>
@@ -72,30 +79,26 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
           {runs.length === 1 && shown.length === 1 && (
             <Text size="sm" className={classes.last}>{lastValue(shown[0]!)}</Text>
           )}
-          <Tooltip label="Download what is shown as CSV">
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              size="sm"
-              aria-label={`Download ${plain(name)} as CSV`}
-              disabled={!shown.length}
-              onClick={() => download(toCsv(shown, name), `${name.replaceAll("/", "_")}.csv`, "text/csv")}
-            >
-              <IconDownload size={14} />
-            </ActionIcon>
-          </Tooltip>
+          <button
+            type="button"
+            className={classes.tool}
+            title="Download what is shown as CSV"
+            aria-label={`Download ${plain(name)} as CSV`}
+            disabled={!shown.length}
+            onClick={() => download(toCsv(shown, name), `${name.replaceAll("/", "_")}.csv`, "text/csv")}
+          >
+            <IconDownload size={14} aria-hidden />
+          </button>
           {onExpand && (
-            <Tooltip label="Enlarge">
-              <ActionIcon
-                variant="subtle"
-                color="gray"
-                size="sm"
-                aria-label={`Enlarge ${plain(name)}`}
-                onClick={onExpand}
-              >
-                <IconArrowsMaximize size={14} />
-              </ActionIcon>
-            </Tooltip>
+            <button
+              type="button"
+              className={classes.tool}
+              title="Enlarge"
+              aria-label={`Enlarge ${plain(name)}`}
+              onClick={onExpand}
+            >
+              <IconArrowsMaximize size={14} aria-hidden />
+            </button>
           )}
         </Group>
       </Group>
@@ -113,7 +116,7 @@ function Body({ name, runs, view, change, onPick, height, onExpand }: MetricChar
         />
       )}
       <Text size="xs" c="dimmed" className={classes.note}>
-        {note(drawn, { error, isLoading: isLoading || !width, isEmpty: !shown.length })}
+        {note(drawn, { error, isLoading, isEmpty: !shown.length })}
       </Text>
     </article>
   );
