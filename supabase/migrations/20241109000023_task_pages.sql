@@ -91,11 +91,14 @@ begin
       select m.checkpoint_id, m.rollouts, m.completed, m.solved, m.solved::double precision / nullif(m.completed, 0) as success_rate, m.mean_reward from measured m
       union all
       select t.checkpoint_id, t.rollouts, t.completed, t.solved, t.success_rate, t.mean_reward from told t)
-    select coalesce(jsonb_agg(jsonb_build_object('checkpoint_id', c.id, 'checkpoint_number', c.checkpoint_number, 'training_run_id', c.training_run_id,
-      'run_name', r.name, 'step', c.step, 'rollouts', b.rollouts, 'completed', b.completed, 'solved', b.solved, 'success_rate', b.success_rate,
-      'mean_reward', b.mean_reward) order by r.created_at, c.training_run_id, c.checkpoint_number, c.id), '[]')
-    from both_kinds b join public.model_checkpoints c on c.id = b.checkpoint_id left join public.training_runs r on r.id = c.training_run_id
-    where c.rewound_at is null);
+    select coalesce(jsonb_agg(jsonb_build_object('checkpoint_id', l.id, 'checkpoint_number', l.checkpoint_number, 'training_run_id', l.training_run_id,
+      'run_name', l.name, 'step', l.step, 'rollouts', l.rollouts, 'completed', l.completed, 'solved', l.solved, 'success_rate', l.success_rate,
+      'mean_reward', l.mean_reward) order by l.began_at, l.training_run_id, l.checkpoint_number, l.id), '[]')
+    from (
+      -- The latest: there may be thousands.
+      select c.id, c.checkpoint_number, c.training_run_id, r.name, r.created_at as began_at, c.step, b.rollouts, b.completed, b.solved, b.success_rate, b.mean_reward
+      from both_kinds b join public.model_checkpoints c on c.id = b.checkpoint_id left join public.training_runs r on r.id = c.training_run_id
+      where c.rewound_at is null order by c.created_at desc, c.id limit 200) l);
 end
 $$;
 
@@ -122,7 +125,9 @@ begin
     ), by_run as (
       select p.training_run_id, t.name, count(*) as rollouts, count(*) filter (where p.completed) as completed, count(*) filter (where p.solved) as solved,
         avg(p.reward) as mean_reward, max(p.created_at) as last_at
-      from placed p left join public.training_runs t on t.id = p.training_run_id group by p.training_run_id, t.name)
+      from placed p left join public.training_runs t on t.id = p.training_run_id group by p.training_run_id, t.name
+      -- The latest: a task may be part of thousands of runs.
+      order by last_at desc, p.training_run_id limit 100)
     select jsonb_build_object(
       'sample', (select count(*) from rollouts),
       'over_time', (select coalesce(jsonb_agg(jsonb_build_object('from', o.low, 'to', o.high, 'rollouts', o.rollouts, 'completed', o.completed,

@@ -81,6 +81,8 @@ def test_a_hidden_tab_rests_and_catches_up(page: Page, recorder: Callable[..., A
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     page.evaluate(HIDE, True)
     expect(page.get_by_text("Paused")).to_be_visible()
+    # What was asked before may still be told of.
+    page.wait_for_timeout(1_000)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     with recorded(recorder(name="while hidden")):

@@ -1,7 +1,7 @@
 /** Text from agents and tools, shown as it is. React escapes it; nothing here makes HTML of it. */
 import { ActionIcon, Anchor, CopyButton, Group, Text, Tooltip } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
-import { useState } from "react";
+import { memo, useMemo, useState } from "react";
 import { bytes } from "@/view/format.ts";
 
 /** Control and direction characters that could hide or reorder what is shown. */
@@ -45,20 +45,46 @@ interface Props {
 
 const STEP_CHARS = 100_000;
 
+/** A text in pieces that end with a line where there is one: what was shown stays as it is when more is shown. */
+function piecesOf(text: string): string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < text.length;) {
+    const hard = from + STEP_CHARS;
+    const line = hard < text.length ? text.lastIndexOf("\n", hard) : -1;
+    const to = line > from ? line + 1 : hard;
+    pieces.push(text.slice(from, to));
+    from = to;
+  }
+  return pieces;
+}
+
+const Piece = memo(function Piece({ text, find }: { text: string; find?: string | null }) {
+  return (
+    <pre className="om-agent-text">
+      <Marked text={text.endsWith("\n") ? text.slice(0, -1) : text} find={find} />
+    </pre>
+  );
+});
+
 /** A text of any length: its beginning at once, the rest on request and piece by piece, so that 5 MB do not stop the page. */
 export function AgentText({ text, chars, find, readAll, label = "Text" }: Props) {
   const [whole, setWhole] = useState<string | null>(null);
   const [shownChars, setShownChars] = useState(text.length);
   const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
   const known = whole ?? text;
   const total = Math.max(chars ?? known.length, known.length);
   const shown = whole === null ? text : whole.slice(0, shownChars);
+  const pieces = useMemo(() => piecesOf(shown), [shown]);
 
   const more = async () => {
     setBusy(true);
+    setFailure(null);
     try {
       if (whole === null && readAll) setWhole(await readAll());
       setShownChars((before) => before + STEP_CHARS);
+    } catch (error) {
+      setFailure((error as Error).message);
     } finally {
       setBusy(false);
     }
@@ -66,7 +92,10 @@ export function AgentText({ text, chars, find, readAll, label = "Text" }: Props)
 
   return (
     <div>
-      <pre className="om-agent-text" data-agent-text><Marked text={shown} find={find} /></pre>
+      <div data-agent-text>
+        {pieces.map((piece, place) => <Piece key={place} text={piece} find={find} />)}
+      </div>
+      {failure && <Text size="sm" role="alert">The rest could not be read: {failure}</Text>}
       {shown.length < total && readAll && (
         <Group gap="xs" mt={4}>
           <Anchor component="button" type="button" size="sm" onClick={more} disabled={busy}>

@@ -28,13 +28,7 @@ export class Refresher {
 
   /** Read again what shows this run, now and once more when the second after the signal is over. */
   changed(run: string | null): void {
-    const isShown = (subject: Subject) => subject === "*" || subject === run;
-    this.#refresh(isShown);
-    const secondLook = setTimeout(() => {
-      this.#secondLooks.delete(secondLook);
-      this.#refresh(isShown);
-    }, SECOND_LOOK_MS);
-    this.#secondLooks.add(secondLook);
+    this.#refreshTwice((subject) => subject === "*" || subject === run);
   }
 
   /** Forget what was to be read again: nobody looks. */
@@ -46,7 +40,16 @@ export class Refresher {
 
   /** Read everything again: signals may have been missed. */
   everything(): void {
-    this.#refresh(() => true);
+    this.#refreshTwice(() => true);
+  }
+
+  #refreshTwice(matches: (subject: Subject) => boolean): void {
+    this.#refresh(matches);
+    const secondLook = setTimeout(() => {
+      this.#secondLooks.delete(secondLook);
+      this.#refresh(matches);
+    }, SECOND_LOOK_MS);
+    this.#secondLooks.add(secondLook);
   }
 
   #refresh(matches: (subject: Subject) => boolean): void {
