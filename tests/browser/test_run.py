@@ -182,6 +182,19 @@ def test_health_and_progress_show_what_went_wrong(page: Page, rich: SimpleNamesp
     expect(page).to_have_url(re.compile(f"/runs/{rich.id}/steps/{STEPS - 1}$"))
 
 
+def test_newest_rollouts_and_steps_are_listed_with_links(page: Page, rich: SimpleNamespace) -> None:
+    page.goto(f"/runs/{rich.id}?tab=rollouts")
+    newest = page.get_by_role("region", name="Newest rollouts").last
+    expect(newest.get_by_role("link")).to_have_count(2 * STEPS + 4)
+    expect(newest.get_by_role("link").first).to_have_attribute("href", re.compile("/rollouts/[0-9a-f-]{36}$"))
+    expect(page.get_by_role("link", name="Search all rollouts")).to_have_attribute(
+        "href", re.compile(f"/rollouts\\?run={rich.id}")
+    )
+    page.get_by_text("Steps", exact=True).click()
+    page.get_by_role("region", name="Steps of the run").get_by_role("link", name="Step 11").click()
+    expect(page).to_have_url(re.compile(f"/runs/{rich.id}/steps/11$"))
+
+
 def test_an_evaluation_is_compared_with_the_pinned_baseline(page: Page, rich: SimpleNamespace) -> None:
     page.goto(f"/runs/{rich.id}?tab=evaluations")
     baseline = page.get_by_role("group", name="Baseline")
