@@ -40,17 +40,15 @@ end
 $$;
 
 create view public.run_list with (security_invoker = true) as
-select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.tags, r.status,
-  case
-    when r.status = 'running'
-      and coalesce(r.heartbeat_at, r.started_at, r.created_at) < now() - make_interval(secs => r.heartbeat_timeout_seconds)
-    then 'stalled' else r.status
-  end as shown_status,
+select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.tags, r.status, r.shown_status,
   r.status_message, r.current_step, r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
   internal.name_of_member(r.owner_id) as owner_name,
   r.baseline_id, r.timeline, r.started_at, r.finished_at, r.created_at, r.updated_at,
-  s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns
-from public.training_runs r
+  s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns,
+  -- What a search looks at, as one text: the API has no way to say "this text in any of these columns" that leaves every character
+  -- of what is searched for its plain meaning, and none at all for an array.
+  concat_ws(e'\n', r.name, r.run_name, r.description, array_to_string(r.tags, e'\n')) as search_text
+from public.run_overview r
 left join lateral (
   select coalesce(sum(c.rollout_count), 0)::bigint as rollout_count, coalesce(sum(c.completed_count), 0)::bigint as completed_count,
     coalesce(sum(c.success_count), 0)::bigint as success_count,
