@@ -94,6 +94,24 @@ def test_a_public_run_opens_without_signing_in_and_a_private_one_does_not(
         expect(visitor.get_by_text("There is nothing by this id")).to_be_visible()
 
 
+def test_who_may_change_a_run_makes_it_public_and_private_again(
+    page: Page, visitor: Page, recorder: Callable[..., Any]
+) -> None:
+    with recorded(recorder(name="opened by its owner")) as run:
+        pass
+    page.goto(f"/runs/{run.id}")
+    page.get_by_role("button", name="Private").click()
+    page.get_by_role("menuitem", name="Make it public").click()
+    expect(page.get_by_role("button", name="Public")).to_be_visible()
+    visitor.goto(f"/runs/{run.id}")
+    expect(visitor.get_by_role("heading", name="opened by its owner")).to_be_visible()
+    page.get_by_role("button", name="Public").click()
+    page.get_by_role("menuitem", name="Make it private").click()
+    expect(page.get_by_role("button", name="Private")).to_be_visible()
+    visitor.reload()
+    expect(visitor.get_by_text("There is nothing by this id")).to_be_visible()
+
+
 def test_a_session_of_a_stranger_is_told_so_and_sees_what_a_visitor_sees(
     open_context: Callable[..., BrowserContext], stack: Any, recorder: Callable[..., Any]
 ) -> None:

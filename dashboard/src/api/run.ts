@@ -1,5 +1,4 @@
 /** One run: what its page reads besides metrics and rollouts. */
-import type { SupabaseClient } from "@supabase/supabase-js";
 import type { ListedRun } from "@/api/runs.ts";
 import { answered, call, RequestError, type Row, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
@@ -11,8 +10,8 @@ export interface Run extends ListedRun {
 }
 
 export async function readRun(id: string, signal: AbortSignal): Promise<Run> {
-  // The list is a view that the generated types do not know.
-  const list = (supabase() as unknown as SupabaseClient).from("run_list");
+  const list = supabase().from("run_list");
+  // Of a view's columns the generated types know less than the database does: which are never null.
   const found = await answered(list.select("*").eq("id", id).limit(1).abortSignal(signal)) as unknown as Run[];
   if (!found[0]) throw new RequestError(`training run ${id}: unknown id`, "OM404", false);
   return found[0];
@@ -92,14 +91,6 @@ export async function readSteps(runId: string, before: number | null, signal: Ab
   );
   if (before !== null) query = query.lt("step", before);
   return await answered(query.order("step", { ascending: false }).limit(PAGE).abortSignal(signal)) as TrainingStep[];
-}
-
-export async function readLastStep(runId: string, signal: AbortSignal): Promise<number | null> {
-  const found = await answered(
-    supabase().from("training_steps").select("step").eq("training_run_id", runId).is("rewound_at", null)
-      .order("step", { ascending: false }).limit(1).abortSignal(signal),
-  );
-  return found[0]?.step ?? null;
 }
 
 export function nextStepPage(page: TrainingStep[]): number | null {
@@ -195,4 +186,12 @@ export async function readMemberNames(ids: string[], signal: AbortSignal): Promi
     signal,
   );
   return new Map((data ?? []).flatMap(({ user_id, display_name }) => (display_name ? [[user_id, display_name]] : [])));
+}
+
+/** Change a run; the database refuses who may not. */
+export async function changeRun(runId: string, change: Partial<Row<"training_runs">>): Promise<void> {
+  const changed = await answered(supabase().from("training_runs").update(change).eq("id", runId).select("id"));
+  if (!changed.length) {
+    throw new RequestError("This run is not yours to change; ask its owner or an admin.", "OM403", false);
+  }
 }

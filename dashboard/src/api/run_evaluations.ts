@@ -1,7 +1,7 @@
 /** Evaluations of a run, and how they compare with its baseline. */
-import { answered, call, RequestError, type Row, supabase } from "@/supabase.ts";
+import { answered, call, type Row, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
-import type { Run } from "./run.ts";
+import { changeRun, type Run } from "./run.ts";
 
 const COLUMNS =
   "id, training_run_id, checkpoint_id, kind, name, step, model, environment, status, progress, success_rate, mean_reward, mean_turns, created_at" as const;
@@ -65,12 +65,7 @@ export async function readBaseline(run: Run, signal: AbortSignal): Promise<Basel
 }
 
 export async function pinBaseline(runId: string, evaluationId: string | null): Promise<void> {
-  // The generated types may not know the column yet.
-  const change = { baseline_id: evaluationId } as unknown as Partial<Row<"training_runs">>;
-  const changed = await answered(supabase().from("training_runs").update(change).eq("id", runId).select("id"));
-  if (!changed.length) {
-    throw new RequestError("This run is not yours to change; ask its owner or an admin.", "OM403", false);
-  }
+  await changeRun(runId, { baseline_id: evaluationId });
 }
 
 export interface ComparedEvaluation {

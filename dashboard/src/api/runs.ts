@@ -1,5 +1,4 @@
 /** Runs as lists and comparisons show them. */
-import type { SupabaseClient } from "@supabase/supabase-js";
 import { answered, call, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
 
@@ -74,11 +73,6 @@ const BEYOND_THE_END = "PGRST103";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The list is a view that the generated types do not know. */
-function runList() {
-  return (supabase() as unknown as SupabaseClient).from("run_list");
-}
-
 /** A pattern that finds a text anywhere, each of its characters meaning itself. */
 export function containing(text: string): string {
   // The API turns every * into %, and nothing keeps it from that: any one character stands for it.
@@ -93,7 +87,7 @@ function startOfDay(day: string, later = 0): string | null {
 }
 
 function matching(filters: RunFilters, columns: string) {
-  let query = runList().select(columns, { count: "exact" });
+  let query = supabase().from("run_list").select(columns, { count: "exact" });
   const from = filters.from && startOfDay(filters.from);
   const before = filters.to && startOfDay(filters.to, 1);
   if (filters.search.trim()) query = query.ilike("search_text", containing(filters.search.trim()));
@@ -137,7 +131,9 @@ export function readRunFacets(signal: AbortSignal): Promise<RunFacets> {
 
 /** These runs, in the order asked for; those that are gone or not to be seen are left out. */
 export async function readRunsById(ids: string[], signal: AbortSignal): Promise<ListedRun[]> {
-  const found = await answered(runList().select(COLUMNS).in("id", ids).abortSignal(signal)) as unknown as ListedRun[];
+  const found = await answered(
+    supabase().from("run_list").select(COLUMNS).in("id", ids).abortSignal(signal),
+  ) as unknown as ListedRun[];
   return ids.flatMap((id) => found.find((run) => run.id === id) ?? []);
 }
 
@@ -151,7 +147,7 @@ export type RunName = Pick<ListedRun, "id" | "name" | "run_name" | "shown_status
 
 /** The newest runs that hold a text. */
 export async function findRuns(search: string, limit: number, signal: AbortSignal): Promise<RunName[]> {
-  let query = runList().select("id,name,run_name,shown_status,created_at");
+  let query = supabase().from("run_list").select("id,name,run_name,shown_status,created_at");
   if (search.trim()) query = query.ilike("search_text", containing(search.trim()));
   return await answered(
     query.order("created_at", { ascending: false }).order("id").limit(limit).abortSignal(signal),

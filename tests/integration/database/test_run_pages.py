@@ -292,6 +292,15 @@ def test_rates_of_a_run_where_nothing_completed_are_unknown(db: Connection) -> N
     assert (found["rollout_count"], found["completed_count"], found["average_turns"]) == (1, 0, None)
 
 
+def test_a_run_is_as_far_as_it_says_or_as_its_steps_are(db: Connection) -> None:
+    run_id = new_run(db, current_step=7)
+    assert listed(db, run_id)["current_step"] == 7
+    write(db, {"training_steps": [{"id": new_id(), "training_run_id": run_id, "step": step} for step in (3, 12)]})
+    assert listed(db, run_id)["current_step"] == 12
+    db.execute("select public.resume_run(%s, %s, rewind_to_step => 5)", [run_id, new_id()])
+    assert listed(db, run_id)["current_step"] == 5
+
+
 def test_the_list_and_the_overview_agree_on_which_run_is_stalled(db: Connection) -> None:
     run_id = new_run(db, heartbeat_timeout_seconds=1)
     db.execute("update public.training_runs set heartbeat_at = now() - interval '1 hour' where id = %s", [run_id])

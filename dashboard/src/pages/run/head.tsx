@@ -2,14 +2,14 @@ import { Alert, Badge, Group, Progress, Spoiler, Text } from "@mantine/core";
 import { useInterval } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
-import { readLastStep, type Run } from "@/api/run.ts";
+import type { Run } from "@/api/run.ts";
 import { Copy, plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
-import { useLive } from "@/live/query.ts";
 import { duration, number, percent, shortId } from "@/view/format.ts";
 import { durationOf, progressOf, timeLeft } from "../runs/progress.ts";
 import classes from "./page.module.css";
+import { Visibility } from "./visibility.tsx";
 
 /** What the run is, and how it is doing. */
 export function RunHead({ run }: { run: Run }) {
@@ -20,7 +20,7 @@ export function RunHead({ run }: { run: Run }) {
       aside={
         <>
           <StatusBadge status={run.shown_status} />
-          {run.visibility === "public" && <Badge variant="outline" color="gray" c="dimmed">public</Badge>}
+          <Visibility run={run} />
           <Copy text={run.id} what="Copy the run's id" />
         </>
       }
@@ -73,15 +73,7 @@ function StatusMessage({ run, text }: { run: Run; text: string }) {
   );
 }
 
-/** The run with its last step, where its loop records steps but does not say how far it is. */
-function useLastStep(run: Run): Run {
-  const steps = useLive(run.id, ["run last step", run.id], (signal) => readLastStep(run.id, signal));
-  const last = Math.max(run.current_step ?? -1, steps.data ?? -1);
-  return last < 0 ? run : { ...run, current_step: last };
-}
-
-function HowFar({ run: recorded }: { run: Run }) {
-  const run = useLastStep(recorded);
+function HowFar({ run }: { run: Run }) {
   const [now, setNow] = useState(Date.now);
   useInterval(() => setNow(Date.now()), 5_000, { autoInvoke: true });
   const progress = progressOf(run);
