@@ -41,7 +41,10 @@ $$;
 
 create view public.run_list with (security_invoker = true) as
 select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.tags, r.status, r.shown_status,
-  r.status_message, r.current_step, r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
+  r.status_message,
+  -- A loop that records its steps need not also say where it is.
+  greatest(r.current_step, (select max(t.step) from public.training_steps t where t.training_run_id = r.id and t.rewound_at is null)) as current_step,
+  r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
   internal.name_of_member(r.owner_id) as owner_name,
   r.baseline_id, r.timeline, r.started_at, r.finished_at, r.created_at, r.updated_at,
   s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns,

@@ -12,12 +12,11 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from openmanus_rl.utils.supabase_db import RolloutManager
 
+from .conftest import PHONE
+
 PAGES = {
     "runs": ("/runs", "Runs"),
     "run": ("/runs/{run}", "everywhere"),
-    "progress": ("/runs/{run}?tab=progress", "everywhere"),
-    "evaluations": ("/runs/{run}?tab=evaluations", "everywhere"),
-    "configuration": ("/runs/{run}?tab=configuration", "everywhere"),
     "compare": ("/runs/compare?run={run}", "Compare"),
     "step": ("/runs/{run}/steps/1", "Step 1"),
     "group": ("/groups/{group}", "Group"),
@@ -56,18 +55,11 @@ def opened(context: BrowserContext, name: str, places: dict[str, str]) -> Page:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_in_the_dark_has_no_serious_barrier(
+def test_a_page_in_the_dark_fits_a_phone_and_has_no_serious_barrier(
     open_context: Callable[..., BrowserContext], places: dict[str, str], axe: Callable[[Page], None], name: str
 ) -> None:
-    axe(opened(open_context(dark=True), name, places))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_a_phone(
-    open_context: Callable[..., BrowserContext], places: dict[str, str], axe: Callable[[Page], None], name: str
-) -> None:
-    page = opened(open_context(phone=True), name, places)
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    page = opened(open_context(phone=True, dark=True), name, places)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     axe(page)
 
 

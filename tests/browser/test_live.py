@@ -96,8 +96,9 @@ def test_a_hidden_tab_rests_and_catches_up(page: Page, recorder: Callable[..., A
 def test_nothing_is_read_while_nothing_changes(page: Page) -> None:
     page.goto("/runs?search=nobody records this")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    page.wait_for_timeout(3_000)
+    # The second look after listening began.
+    page.wait_for_timeout(2_500)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(3_000)
+    page.wait_for_timeout(2_000)
     assert asked == []

@@ -285,11 +285,7 @@ def test_a_run_without_anything_says_what_to_do(page: Page, recorder: Callable[.
     expect(page.get_by_text("This is not the id of a run")).to_be_visible()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_tab_is_accessible(
-    open_context: Callable[..., BrowserContext], axe: Callable[[Page], None], rich: SimpleNamespace, dark: bool
-) -> None:
-    page = open_context(dark=dark).new_page()
+def test_every_tab_is_accessible(page: Page, axe: Callable[[Page], None], rich: SimpleNamespace) -> None:
     page.goto(f"/runs/{rich.id}?with={rich.other_id}")
     expect(chart(page, "eval/score")).to_be_visible()
     for tab in TABS:

@@ -90,7 +90,7 @@ function Links({ way, turn }: { way: Way; turn: number }) {
           component={Link}
           to={`/rollouts/${rollout.id}?turn=${turn}`}
           size="xs"
-          aria-label={`Turn ${turn} of rollout with reward ${number(rollout.total_reward)}`}
+          aria-label={`${number(rollout.total_reward, 3)}: turn ${turn} of that rollout`}
         >
           {number(rollout.total_reward, 3)}
         </Anchor>
