@@ -1,6 +1,6 @@
 """Fill a database with as much as the dashboard must stay fast with, and say where to look.
 
-python benchmarks/dashboard/fill.py [--scale 0.01] [--database-url URL] [--landmarks FILE]
+python -m benchmarks.dashboard.fill [--scale 0.01] [--database-url URL] [--landmarks FILE]
 
 At scale 1: 10,000 runs, 1,000,000 rollouts (300,000 of them in one run), a run of 1,000,000 metric points, one of
 3,000 metrics, a rollout of 5,000 turns, a tool output of 5 MB, 10,000 tasks. Of the rollouts the newest 20,000 have

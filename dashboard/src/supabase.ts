@@ -10,6 +10,8 @@ let client: SupabaseClient<Database>;
 
 export function connect(config: Config): void {
   client = createClient<Database>(config.supabaseUrl, config.publishableKey, {
+    // What fails is asked again by who asked, who also says so.
+    db: { retry: false },
     auth: { storageKey: "openmanus-rl", detectSessionInUrl: true, persistSession: true, autoRefreshToken: true },
   });
 }

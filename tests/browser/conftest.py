@@ -29,9 +29,10 @@ _FLAGS = (
 expect.set_options(timeout=WAIT_MS)
 
 
-@pytest.fixture(scope="session")
+# A file at a time: as long as it is there, nothing else in this process can run an event loop.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all the tests of a process."""
+    """One Chromium for all the tests of a file."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
@@ -55,15 +56,22 @@ def sign_in_link(stack: Any, cli: Callable[..., Any]) -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
-def signed_in(browser: Browser, sign_in_link: Callable[[], str]) -> Any:
+def _kept_session() -> list[Any]:
+    """Room for what a browser holds once it is signed in."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, sign_in_link: Callable[[], str], _kept_session: list[Any]) -> Any:
     """What a browser holds after it opened the printed link."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(sign_in_link())
-    page.get_by_role("heading", name="Runs", exact=True).wait_for()
-    state = context.storage_state()
-    context.close()
-    return state
+    if not _kept_session:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(sign_in_link())
+        page.get_by_role("heading", name="Runs", exact=True).wait_for()
+        _kept_session.append(context.storage_state())
+        context.close()
+    return _kept_session[0]
 
 
 @pytest.fixture

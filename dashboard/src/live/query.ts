@@ -11,7 +11,7 @@ import {
 import { RequestError } from "@/supabase.ts";
 import { Refresher, type Subject } from "./refresher.ts";
 
-const RETRIES = 4;
+const RETRIES = 2;
 
 export const queryClient = new QueryClient({
   defaultOptions: {
