@@ -122,7 +122,7 @@ def test_one_bundled_file_serves_without_any_package(settings: GatewaySettings, 
 
         @property
         def environment(self) -> dict[str, str]:
-            return {**super().environment, "DENO_DIR": str(tmp_path / "empty")}
+            return {**super().environment, "DENO_DIR": str(tmp_path / "empty"), "DASHBOARD_DIR": ""}
 
     bundled = Bundled(settings.database_url, settings.storage_dir, settings.dashboard_dir)
     bundled.initialise()
@@ -131,3 +131,4 @@ def test_one_bundled_file_serves_without_any_package(settings: GatewaySettings, 
         headers = {"apikey": bundled.secret_key}
         assert httpx.post(f"{running.url}/rest/v1/rpc/add_numbers", json={"a": 1}, headers=headers).json() == 2
         assert httpx.get(f"{running.url}/storage/v1/bucket", headers=headers).status_code == 200
+        assert "`openmanus-rl runs list` shows what was recorded" in httpx.get(running.url).text

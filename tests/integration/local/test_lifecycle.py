@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -157,7 +158,10 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(fresh_home: Any) -> N
     assert not fresh_home.processes()
 
 
-def test_without_a_dashboard_its_address_says_what_to_do_instead(stack: Any) -> None:
+def test_the_address_shows_the_dashboard(stack: Any) -> None:
     page = httpx.get(stack.url, timeout=30)
     assert page.status_code == 200
-    assert "openmanus-rl runs list" in page.text
+    assert '<div id="root">' in page.text
+    script = re.search(r'src="\./(assets/[^"]+\.js)"', page.text)
+    assert script is not None
+    assert httpx.get(f"{stack.url}/{script[1]}", timeout=30).headers["content-type"].startswith("text/javascript")

@@ -96,6 +96,8 @@ def test_the_distributions_hold_what_they_must(distributions: Path) -> None:
     with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
         names = wheel.namelist()
     assert "openmanus_rl/_embedded/gateway.js" in names
+    assert "openmanus_rl/_embedded/dashboard/index.html" in names
+    assert [name for name in names if "_embedded/dashboard/assets/" in name and name.endswith(".js")]
     assert "openmanus_rl/py.typed" in names
     assert sorted(Path(name).name for name in names if "_embedded/migrations/" in name) == migrations
     assert not [name for name in names if name.startswith(("tests/", "supabase/"))]
@@ -106,6 +108,7 @@ def test_the_distributions_hold_what_they_must(distributions: Path) -> None:
         "pyproject.toml",
         "supabase/local/gateway.ts",
         "openmanus_rl/_embedded/gateway.js",
+        "openmanus_rl/_embedded/dashboard/index.html",
     } <= members
     assert not (CHECKOUT / "openmanus_rl" / "_embedded").exists(), "a build writes nothing into the checkout"
 
