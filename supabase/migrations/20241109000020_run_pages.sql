@@ -41,10 +41,8 @@ $$;
 
 create view public.run_list with (security_invoker = true) as
 select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.tags, r.status, r.shown_status,
-  r.status_message,
-  -- A loop that records its steps need not also say where it is.
-  greatest(r.current_step, (select max(t.step) from public.training_steps t where t.training_run_id = r.id and t.rewound_at is null)) as current_step,
-  r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
+  r.status_message, at.step as current_step, r.total_steps,
+  coalesce(r.progress, case when at.step >= 0 and r.total_steps > 0 then least(at.step::double precision / r.total_steps, 1) end) as progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
   internal.name_of_member(r.owner_id) as owner_name,
   r.baseline_id, r.timeline, r.started_at, r.finished_at, r.created_at, r.updated_at,
   s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns,
@@ -52,6 +50,9 @@ select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.ta
   -- of what is searched for its plain meaning, and none at all for an array.
   concat_ws(e'\n', r.name, r.run_name, r.description, array_to_string(r.tags, e'\n')) as search_text
 from public.run_overview r
+-- A loop that records its steps need not also say where it is.
+cross join lateral (
+  select greatest(r.current_step, (select max(t.step) from public.training_steps t where t.training_run_id = r.id and t.rewound_at is null)) as step) at
 left join lateral (
   select coalesce(sum(c.rollout_count), 0)::bigint as rollout_count, coalesce(sum(c.completed_count), 0)::bigint as completed_count,
     coalesce(sum(c.success_count), 0)::bigint as success_count,

@@ -293,10 +293,12 @@ def test_rates_of_a_run_where_nothing_completed_are_unknown(db: Connection) -> N
 
 
 def test_a_run_is_as_far_as_it_says_or_as_its_steps_are(db: Connection) -> None:
-    run_id = new_run(db, current_step=7)
-    assert listed(db, run_id)["current_step"] == 7
+    for unknown in ({"total_steps": 10}, {"current_step": 7}, {"current_step": 7, "total_steps": 0}):
+        assert listed(db, new_run(db, **unknown))["progress"] is None
+    run_id = new_run(db, current_step=7, total_steps=10)
+    assert (listed(db, run_id)["current_step"], listed(db, run_id)["progress"]) == (7, 0.7)
     write(db, {"training_steps": [{"id": new_id(), "training_run_id": run_id, "step": step} for step in (3, 12)]})
-    assert listed(db, run_id)["current_step"] == 12
+    assert (listed(db, run_id)["current_step"], listed(db, run_id)["progress"]) == (12, 1)
     db.execute("select public.resume_run(%s, %s, rewind_to_step => 5)", [run_id, new_id()])
     assert listed(db, run_id)["current_step"] == 5
 

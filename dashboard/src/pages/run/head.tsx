@@ -7,7 +7,7 @@ import { Copy, plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { duration, number, percent, shortId } from "@/view/format.ts";
-import { durationOf, progressOf, timeLeft } from "../runs/progress.ts";
+import { durationOf, timeLeft } from "../runs/progress.ts";
 import classes from "./page.module.css";
 import { Visibility } from "./visibility.tsx";
 
@@ -76,7 +76,7 @@ function StatusMessage({ run, text }: { run: Run; text: string }) {
 function HowFar({ run }: { run: Run }) {
   const [now, setNow] = useState(Date.now);
   useInterval(() => setNow(Date.now()), 5_000, { autoInvoke: true });
-  const progress = progressOf(run);
+  const { progress } = run;
   const left = timeLeft(run, now);
   const took = durationOf(run, now);
   const isOpen = run.shown_status === "running" || run.shown_status === "stalled";

@@ -8,7 +8,7 @@ import { plain } from "@/components/agent_text.tsx";
 import { Ago } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { duration, number, percent, shortId, UNKNOWN } from "@/view/format.ts";
-import { durationOf, progressOf, timeLeft } from "./progress.ts";
+import { durationOf, timeLeft } from "./progress.ts";
 
 export interface Column {
   name: string;
@@ -120,7 +120,7 @@ export function useNow(): number {
 
 export function ProgressCell({ run }: { run: ListedRun }) {
   const now = useNow();
-  const progress = progressOf(run);
+  const { progress } = run;
   if (progress === null) return UNKNOWN;
   const left = timeLeft(run, now);
   return (

@@ -1,25 +1,18 @@
-/** How far a run is, how long it took, and how long it may still take. */
+/** How long a run took, and how long it may still take. */
 import type { ListedRun } from "@/api/runs.ts";
 import { between } from "@/view/format.ts";
 
 type Timed = Pick<
   ListedRun,
-  "shown_status" | "progress" | "current_step" | "total_steps" | "started_at" | "finished_at" | "heartbeat_at"
+  "shown_status" | "progress" | "started_at" | "finished_at" | "heartbeat_at"
 >;
 
 /** What would take longer than a year has not come far enough to tell. */
 const LONGEST_MS = 365 * 86_400_000;
 
-/** From 0 to 1; null where neither the run nor its steps say. */
-export function progressOf(run: Pick<Timed, "progress" | "current_step" | "total_steps">): number | null {
-  if (run.progress !== null) return run.progress;
-  if (run.current_step === null || !run.total_steps) return null;
-  return Math.min(1, Math.max(0, run.current_step / run.total_steps));
-}
-
 /** Milliseconds left if it goes on as it did; null unless it runs, has come some way, and is not late already. */
 export function timeLeft(run: Timed, now: number): number | null {
-  const progress = progressOf(run);
+  const { progress } = run;
   if (run.shown_status !== "running" || !run.started_at || !progress || progress >= 1) return null;
   const started = new Date(run.started_at).getTime();
   // How far it is was said with the last heartbeat; since then the time left only went down.

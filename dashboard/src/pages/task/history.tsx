@@ -6,6 +6,7 @@ import { plain } from "@/components/agent_text.tsx";
 import { Chart } from "@/components/chart/chart.tsx";
 import { Ago, Section } from "@/components/page.tsx";
 import { RateBar } from "@/components/rate.tsx";
+import { ScrollTable } from "@/components/scroll_table.tsx";
 import { seriesColor } from "@/theme.ts";
 import { number, percent, share, shortId } from "@/view/format.ts";
 
@@ -54,38 +55,32 @@ export function ByCheckpoint({ history }: { history: TaskHistory }) {
       {history.by_checkpoint.length === 0
         ? <Text size="sm" c="dimmed">No evaluation of a checkpoint includes this task.</Text>
         : (
-          <Table.ScrollContainer
-            minWidth={420}
-            mah={360}
-            scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "region", "aria-label": "By checkpoint" } }}
-          >
-            <Table aria-label="By checkpoint" stickyHeader>
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Run</Table.Th>
-                  <Table.Th ta="right">Checkpoint</Table.Th>
-                  <Table.Th ta="right">Step</Table.Th>
-                  <Table.Th>Solved</Table.Th>
-                  <Table.Th ta="right">Mean reward</Table.Th>
+          <ScrollTable label="By checkpoint" minWidth={420} maxHeight={360}>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Run</Table.Th>
+                <Table.Th ta="right">Checkpoint</Table.Th>
+                <Table.Th ta="right">Step</Table.Th>
+                <Table.Th>Solved</Table.Th>
+                <Table.Th ta="right">Mean reward</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {history.by_checkpoint.map((found) => (
+                <Table.Tr key={found.checkpoint_id}>
+                  <Table.Td>
+                    <Link to={`/runs/${found.training_run_id}?tab=checkpoints`}>{plain(found.run_name)}</Link>
+                  </Table.Td>
+                  <Table.Td ta="right">{number(found.checkpoint_number)}</Table.Td>
+                  <Table.Td ta="right">{number(found.step)}</Table.Td>
+                  <Table.Td>
+                    <RateBar rate={found.success_rate} part={found.solved} whole={found.completed} />
+                  </Table.Td>
+                  <Table.Td ta="right">{number(found.mean_reward)}</Table.Td>
                 </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {history.by_checkpoint.map((found) => (
-                  <Table.Tr key={found.checkpoint_id}>
-                    <Table.Td>
-                      <Link to={`/runs/${found.training_run_id}?tab=checkpoints`}>{plain(found.run_name)}</Link>
-                    </Table.Td>
-                    <Table.Td ta="right">{number(found.checkpoint_number)}</Table.Td>
-                    <Table.Td ta="right">{number(found.step)}</Table.Td>
-                    <Table.Td>
-                      <RateBar rate={found.success_rate} part={found.solved} whole={found.completed} />
-                    </Table.Td>
-                    <Table.Td ta="right">{number(found.mean_reward)}</Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+              ))}
+            </Table.Tbody>
+          </ScrollTable>
         )}
     </Section>
   );
@@ -97,61 +92,55 @@ export function ByRun({ history, taskId }: { history: TaskHistory; taskId: strin
       {history.by_run.length === 0
         ? <Text size="sm" c="dimmed">No run has tried this task yet.</Text>
         : (
-          <Table.ScrollContainer
-            minWidth={420}
-            mah={360}
-            scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "region", "aria-label": "By run" } }}
-          >
-            <Table aria-label="By run" stickyHeader>
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Run</Table.Th>
-                  <Table.Th ta="right">Rollouts</Table.Th>
-                  <Table.Th>Solved</Table.Th>
-                  <Table.Th ta="right">Mean reward</Table.Th>
-                  <Table.Th>Last</Table.Th>
+          <ScrollTable label="By run" minWidth={420} maxHeight={360}>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>Run</Table.Th>
+                <Table.Th ta="right">Rollouts</Table.Th>
+                <Table.Th>Solved</Table.Th>
+                <Table.Th ta="right">Mean reward</Table.Th>
+                <Table.Th>Last</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {history.by_run.map((found) => (
+                <Table.Tr key={found.training_run_id ?? "none"}>
+                  <Table.Td>
+                    {found.training_run_id
+                      ? (
+                        <Link to={`/runs/${found.training_run_id}`}>
+                          {plain(found.run_name ?? shortId(found.training_run_id))}
+                        </Link>
+                      )
+                      : "Without a run"}
+                  </Table.Td>
+                  <Table.Td ta="right">
+                    {found.training_run_id
+                      ? (
+                        <Link
+                          to={`/rollouts?task=${taskId}&run=${found.training_run_id}`}
+                          aria-label={`${found.rollouts} rollouts of this run`}
+                        >
+                          {number(found.rollouts)}
+                        </Link>
+                      )
+                      : number(found.rollouts)}
+                  </Table.Td>
+                  <Table.Td>
+                    <RateBar
+                      rate={share(found.solved, found.completed)}
+                      part={found.solved}
+                      whole={found.completed}
+                    />
+                  </Table.Td>
+                  <Table.Td ta="right">{number(found.mean_reward)}</Table.Td>
+                  <Table.Td>
+                    <Ago time={found.last_at} />
+                  </Table.Td>
                 </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {history.by_run.map((found) => (
-                  <Table.Tr key={found.training_run_id ?? "none"}>
-                    <Table.Td>
-                      {found.training_run_id
-                        ? (
-                          <Link to={`/runs/${found.training_run_id}`}>
-                            {plain(found.run_name ?? shortId(found.training_run_id))}
-                          </Link>
-                        )
-                        : "Without a run"}
-                    </Table.Td>
-                    <Table.Td ta="right">
-                      {found.training_run_id
-                        ? (
-                          <Link
-                            to={`/rollouts?task=${taskId}&run=${found.training_run_id}`}
-                            aria-label={`${found.rollouts} rollouts of this run`}
-                          >
-                            {number(found.rollouts)}
-                          </Link>
-                        )
-                        : number(found.rollouts)}
-                    </Table.Td>
-                    <Table.Td>
-                      <RateBar
-                        rate={share(found.solved, found.completed)}
-                        part={found.solved}
-                        whole={found.completed}
-                      />
-                    </Table.Td>
-                    <Table.Td ta="right">{number(found.mean_reward)}</Table.Td>
-                    <Table.Td>
-                      <Ago time={found.last_at} />
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+              ))}
+            </Table.Tbody>
+          </ScrollTable>
         )}
     </Section>
   );

@@ -3,6 +3,7 @@ import { Link } from "react-router";
 import { findRollouts } from "@/api/rollouts.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, Section } from "@/components/page.tsx";
+import { ScrollTable } from "@/components/scroll_table.tsx";
 import { Found } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { useLive } from "@/live/query.ts";
@@ -24,47 +25,42 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
           rollouts.length === 0
             ? <Text size="sm" c="dimmed">No rollout of this task yet.</Text>
             : (
-              <Table.ScrollContainer
-                minWidth={520}
-                scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "region", "aria-label": "Newest rollouts" } }}
-              >
-                <Table highlightOnHover aria-label="Newest rollouts">
-                  <Table.Thead>
-                    <Table.Tr>
-                      <Table.Th>Rollout</Table.Th>
-                      <Table.Th>Run</Table.Th>
-                      <Table.Th>Status</Table.Th>
-                      <Table.Th ta="right">Reward</Table.Th>
-                      <Table.Th ta="right">Turns</Table.Th>
-                      <Table.Th>When</Table.Th>
+              <ScrollTable label="Newest rollouts" minWidth={520}>
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Rollout</Table.Th>
+                    <Table.Th>Run</Table.Th>
+                    <Table.Th>Status</Table.Th>
+                    <Table.Th ta="right">Reward</Table.Th>
+                    <Table.Th ta="right">Turns</Table.Th>
+                    <Table.Th>When</Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {rollouts.map((rollout) => (
+                    <Table.Tr key={rollout.id}>
+                      <Table.Td>
+                        <Link to={`/rollouts/${rollout.id}`}>{shortId(rollout.id)}</Link>
+                      </Table.Td>
+                      <Table.Td>
+                        {rollout.training_run_id && (
+                          <Link to={`/runs/${rollout.training_run_id}`}>
+                            {plain(rollout.run_name ?? shortId(rollout.training_run_id))}
+                          </Link>
+                        )}
+                      </Table.Td>
+                      <Table.Td>
+                        <StatusBadge status={rollout.status} />
+                      </Table.Td>
+                      <Table.Td ta="right">{number(rollout.total_reward)}</Table.Td>
+                      <Table.Td ta="right">{number(rollout.step_count)}</Table.Td>
+                      <Table.Td>
+                        <Ago time={rollout.created_at} />
+                      </Table.Td>
                     </Table.Tr>
-                  </Table.Thead>
-                  <Table.Tbody>
-                    {rollouts.map((rollout) => (
-                      <Table.Tr key={rollout.id}>
-                        <Table.Td>
-                          <Link to={`/rollouts/${rollout.id}`}>{shortId(rollout.id)}</Link>
-                        </Table.Td>
-                        <Table.Td>
-                          {rollout.training_run_id && (
-                            <Link to={`/runs/${rollout.training_run_id}`}>
-                              {plain(rollout.run_name ?? shortId(rollout.training_run_id))}
-                            </Link>
-                          )}
-                        </Table.Td>
-                        <Table.Td>
-                          <StatusBadge status={rollout.status} />
-                        </Table.Td>
-                        <Table.Td ta="right">{number(rollout.total_reward)}</Table.Td>
-                        <Table.Td ta="right">{number(rollout.step_count)}</Table.Td>
-                        <Table.Td>
-                          <Ago time={rollout.created_at} />
-                        </Table.Td>
-                      </Table.Tr>
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Table.ScrollContainer>
+                  ))}
+                </Table.Tbody>
+              </ScrollTable>
             )}
       </Found>
     </Section>
