@@ -34,11 +34,8 @@ _given = {name: value for name, value in os.environ.items() if name.startswith(_
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes `-n auto` means; no more than one where all would share a given stack.
-
-    One more than there are cores: the tests wait about as long as they compute.
-    """
-    return 0 if "SUPABASE_URL" in _given else min((os.cpu_count() or 1) + 1, MAX_PROCESSES)
+    """Say how many processes `-n auto` means: one a core, but no more than one where all would share a given stack."""
+    return 0 if "SUPABASE_URL" in _given else min(os.cpu_count() or 1, MAX_PROCESSES)
 
 
 @dataclass(frozen=True)

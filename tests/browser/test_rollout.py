@@ -152,6 +152,8 @@ def test_the_address_names_a_turn_and_keys_go_from_one_to_another(page: Page, kn
     expect(turn(page, 432)).to_be_in_viewport()
     expect(turn(page, 432)).to_contain_text("place 432")
     for key, number in (("j", 433), ("k", 432), ("e", 600), ("r", 650), ("G", 699), ("g", 0), ("e", 40)):
+        # No faster than a person's fingers: the page must know where it is before the next key.
+        page.wait_for_timeout(150)
         page.keyboard.press(key)
         expect(turn(page, number)).to_be_focused()
         expect(turn(page, number)).to_be_in_viewport()
