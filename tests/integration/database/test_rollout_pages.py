@@ -33,7 +33,7 @@ def find(db: Connection, filters: Record | None = None, **options: Any) -> Recor
 def walk(db: Connection, filters: Record, **options: Any) -> list[Record]:
     """Follow `next` to the end; return all that was found."""
     found, after = [], None
-    for _ in range(1000):
+    for _ in range(5000):
         page = find(db, filters, after=after, **options)
         assert len(page["rollouts"]) <= options.get("page_size", 50)
         found += page["rollouts"]
