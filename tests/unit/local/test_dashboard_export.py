@@ -83,7 +83,7 @@ def run(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     settings = {
         "SUPABASE_URL": "https://abcdefghijklmnopqrst.supabase.co",
         "SUPABASE_ANON_KEY": "sb_publishable_abcdefghijklmnopqrstuv",
-        "SUPABASE_SERVICE_ROLE_KEY": "sb_secret_abcdefghijklmnopqrstuvwxyz",
+        "SUPABASE_SERVICE_ROLE_KEY": "sb_secret_placeholder",
     }
 
     def call(*arguments: str, **changed: str) -> Any:
@@ -104,7 +104,7 @@ def test_the_command_writes_the_projects_address_and_no_secret(run: Any, tmp_pat
 
 
 def test_a_secret_key_is_never_written(run: Any, tmp_path: Path) -> None:
-    done = run(SUPABASE_ANON_KEY="sb_secret_abcdefghijklmnopqrstuvwxyz")
+    done = run(SUPABASE_ANON_KEY="sb_secret_placeholder")
     assert isinstance(done.exception, SettingsError)
     assert not (tmp_path / "site").exists()
 
