@@ -43,7 +43,6 @@ interface Options {
   enabled?: boolean;
   /** Show the last answer while another is read, as when a filter changes. */
   keep?: boolean;
-  retry?: boolean;
 }
 
 /** Read something of a subject, and again whenever the subject changes. */
