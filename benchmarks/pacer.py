@@ -1,6 +1,8 @@
 """A training loop at a steady pace, to be cut off: it writes a byte for each call that returned.
 
-python pacer.py '{"writer": …, "folder": …, "seconds": …, "calls_per_second": …}'
+python pacer.py '{"writer": …, "folder": …, "seconds": …, "calls_per_second": …, "mixed": …}'
+
+Where it is mixed, rollouts have one turn of 100 B to 5 MB, else five of about 2 KB.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import time
 from pathlib import Path
 
 import psutil
-from workloads import make_metric_rows, make_rollouts
+from workloads import make_metric_rows, make_mixed_rollouts, make_rollouts
 from writers import REGISTRY, Stopwatch, load
 
 # Every so manieth call is a whole rollout, the others a row of metrics.
@@ -20,7 +22,7 @@ CALLS_A_ROLLOUT = 5
 TURNS = 5
 MEMORY_FILE = "memory.jsonl"
 _STORED_ROWS = 200
-_STORED_ROLLOUTS = 20
+_STORED_ROLLOUTS = 28
 
 
 def main() -> None:
@@ -30,7 +32,9 @@ def main() -> None:
     ticks = os.dup(1)
     os.dup2(2, 1)
     writer = load(given["writer"])(folder, Stopwatch())
-    rows, rollouts = make_metric_rows(_STORED_ROWS), make_rollouts(_STORED_ROLLOUTS, turns=TURNS)
+    rows = make_metric_rows(_STORED_ROWS)
+    mixed = given["mixed"]
+    rollouts = make_mixed_rollouts(_STORED_ROLLOUTS) if mixed else make_rollouts(_STORED_ROLLOUTS, turns=TURNS)
     has_metrics = "metrics" in REGISTRY[given["writer"]].workloads
     writer.open()
     if has_metrics:

@@ -39,7 +39,8 @@ class Sizes:
     chat_turns: int = 640
     """In all: as many rollouts of 10, 40 or 160 turns as this makes, so that pages half full weigh alike."""
     outage_seconds: float = 60
-    kills: int = 5
+    kills: int = 50
+    """Of the process, and as many of its group."""
     repeats: int = 5
     size_repeats: int = 5
     """Of what only asks for bytes, which differ little."""

@@ -36,9 +36,12 @@ class PacedProcess:
     returned: dict[str, int] = field(default_factory=lambda: {"metrics": 0, "rollouts": 0})
 
     @classmethod
-    def start(cls, writer: str, folder: Path, *, seconds: float, env: dict[str, str]) -> PacedProcess:
-        """Start one and return when its first calls have returned."""
+    def start(
+        cls, writer: str, folder: Path, *, seconds: float, env: dict[str, str], mixed: bool = False
+    ) -> PacedProcess:
+        """Start one and return when its first calls have returned; mixed, its records have 100 B to 5 MB."""
         job = {"writer": writer, "folder": str(folder), "seconds": seconds, "calls_per_second": CALLS_PER_SECOND}
+        job["mixed"] = mixed
         with (folder / "output.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, str(_PACER), json.dumps(job)],
@@ -101,8 +104,8 @@ def measure_outage(stack: Stack, folder: Path, *, seconds: float) -> dict[str, f
 def measure_kill(writer: str, folder: Path, *, how: str, stack: Stack, chance: random.Random) -> dict[str, Any]:
     """Kill a training loop at some moment and return how many of its calls' records are missing."""
     kill: Callable[[int, int], None] = os.killpg if how == "group" else os.kill
-    paced = PacedProcess.start(writer, folder, seconds=60, env=stack.env())
-    time.sleep(1 + chance.random())
+    paced = PacedProcess.start(writer, folder, seconds=60, env=stack.env(), mixed=True)
+    time.sleep(0.5 + chance.random())
     kill(paced.process.pid, signal.SIGKILL)
     paced.wait()
     if writer == "ours":

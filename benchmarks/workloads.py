@@ -14,6 +14,10 @@ TURNS = 20
 OBSERVATION_CHARACTERS = 900
 LONG_OBSERVATION_CHARACTERS = 9_400
 
+LARGEST_OBSERVATION_CHARACTERS = 5_000_000
+# Powers of ten: from 100 B on, and up to the largest.
+_SMALL, _LARGE = (2.0, 4.3), (4.3, 6.7)
+
 Rollout = dict[str, Any]
 Batch = dict[str, list[dict[str, Any]]]
 Messages = list[dict[str, str]]
@@ -56,6 +60,14 @@ def make_rollouts(
         }
         for _ in range(count)
     ]
+
+
+def make_mixed_rollouts(count: int, *, seed: int = 0) -> list[Rollout]:
+    """Return rollouts of one turn whose observations have 100 B to 5 MB, most of them below 20 KB; one has 5 MB."""
+    chance = random.Random(seed)
+    sizes = [int(10 ** chance.uniform(*(_LARGE if number % 7 == 0 else _SMALL))) for number in range(count)]
+    sizes[0] = LARGEST_OBSERVATION_CHARACTERS
+    return [{"task_description": text(80, chance), "turns": [_make_turn(chance, size, prose=False)]} for size in sizes]
 
 
 def _make_turn(chance: random.Random, observation_characters: int, prose: bool) -> dict[str, Any]:

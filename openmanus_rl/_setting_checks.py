@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -187,6 +188,16 @@ def parse_flag(setting: str, text: str | None, *, default: bool) -> bool:
     if text.lower() in ("0", "false", "no", "off"):
         return False
     raise SettingsError(f"{setting} {text!r} is neither yes nor no", setting=setting, hint="use 1 or 0")
+
+
+def parse_choice(setting: str, text: str | None, choices: Sequence[str]) -> str:
+    """Read one of some words, the first if none is given."""
+    if text is None:
+        return choices[0]
+    if text not in choices:
+        named = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise SettingsError(f"{setting} {text!r} is not a mode", setting=setting, hint=f"use {named}")
+    return text
 
 
 def parse_steps(name: str, value: str | None) -> tuple[int, ...]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, cast
 from urllib.parse import quote, urlencode
 
 from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from openmanus_rl._launchers import Launch, read_launch
 from openmanus_rl._setting_checks import (
     KeyKind,
     check_database_url,
@@ -20,6 +22,7 @@ from openmanus_rl._setting_checks import (
     check_url,
     hosted_project_ref,
     key_kind,
+    parse_choice,
     parse_flag,
     parse_seconds,
     parse_steps,
@@ -28,15 +31,34 @@ from openmanus_rl._setting_checks import (
 )
 from openmanus_rl.errors import SettingsError
 
-__all__ = ["ENV_FILE_NAME", "KeyKind", "Settings", "find_env_file", "key_kind", "load_settings", "pass_on_run"]
+__all__ = [
+    "ENV_FILE_NAME",
+    "KeyKind",
+    "Mode",
+    "Settings",
+    "choose_mode",
+    "find_env_file",
+    "key_kind",
+    "load_settings",
+    "pass_on_run",
+    "retract_run",
+    "worker_environment",
+]
 
 ENV_FILE_NAME = ".env.supabase"
 RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
 REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
+MODE_VARIABLE = "OPENMANUS_RL_MODE"
 DEFAULT_HOME = Path("~/.openmanus-rl")
 _PROJECT_MARKS = (".git", "pyproject.toml")
 _KEYS_PAGE = "find it in the Supabase dashboard under Project Settings > API Keys"
 _DATABASE_PAGE = "find it in the Supabase dashboard under Connect > Connection string"
+
+Mode = Literal["online", "offline", "disabled"]
+_MODES: tuple[Mode, ...] = ("online", "offline", "disabled")
+# What another machine, or a process that was started before, needs to write to the same Supabase.
+_ADDRESS_VARIABLES = ("SUPABASE_URL", "SUPABASE_PROJECT_REF", "OPENMANUS_RL_HOME")
+_KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
 
 
 class Settings(BaseModel):
@@ -54,12 +76,30 @@ class Settings(BaseModel):
     connect_timeout_seconds: float = Field(default=5.0, gt=0)
     request_timeout_seconds: float = Field(default=30.0, gt=0)
     retry_limit_seconds: float = Field(default=30.0, ge=0)
+    ask_timeout_seconds: float = Field(default=3.0, gt=0)
+    """How long `openmanus_rl.init` waits in all for what only the database knows."""
+    mode: Mode = "online"
+    """What becomes of records: delivered, kept in the spool only, or not made at all."""
+    grace_seconds: float = Field(default=25.0, ge=0)
+    """How long a courier that got SIGTERM goes on delivering; batch systems mostly kill 30 s after it."""
+    courier_patience_seconds: float = Field(default=1800.0, ge=0)
+    """How long a courier tries to deliver what nobody adds to any more."""
     run_id: str | None = None
     """The run that this process belongs to, given by the process that began it."""
     rewinds: tuple[int, ...] = ()
     """The steps to which that run was rewound before."""
-    rank: int = Field(default=0, ge=0)
-    world_size: int = Field(default=1, ge=1)
+    launch: Launch = Launch()
+    """This process's place in a job of several."""
+
+    @property
+    def rank(self) -> int:
+        """Which of the job's processes this is."""
+        return self.launch.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes the job has."""
+        return self.launch.world_size
 
     @property
     def is_embedded(self) -> bool:
@@ -133,16 +173,100 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             default=30.0,
             zero_allowed=True,
         ),
+        ask_timeout_seconds=parse_seconds(
+            "OPENMANUS_RL_ASK_TIMEOUT_SECONDS", values.get("OPENMANUS_RL_ASK_TIMEOUT_SECONDS"), default=3.0
+        ),
+        mode=_parse_mode(MODE_VARIABLE, values.get(MODE_VARIABLE)),
+        grace_seconds=parse_seconds(
+            "OPENMANUS_RL_GRACE_SECONDS", values.get("OPENMANUS_RL_GRACE_SECONDS"), default=25.0, zero_allowed=True
+        ),
+        courier_patience_seconds=parse_seconds(
+            "OPENMANUS_RL_COURIER_PATIENCE_SECONDS",
+            values.get("OPENMANUS_RL_COURIER_PATIENCE_SECONDS"),
+            default=1800.0,
+            zero_allowed=True,
+        ),
         run_id=values.get(RUN_ID_VARIABLE),
         rewinds=parse_steps(REWINDS_VARIABLE, values.get(REWINDS_VARIABLE)),
-        **_read_place(values),
+        launch=read_launch(values),
     )
 
 
-def pass_on_run(run_id: str, *, rewinds: Sequence[int] = ()) -> None:
-    """Let the processes that this one starts join its run."""
-    os.environ[RUN_ID_VARIABLE] = run_id
-    os.environ[REWINDS_VARIABLE] = ",".join(str(step) for step in rewinds)
+def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
+    """Return the mode that was given, else the one that the settings name; nothing else of them is read.
+
+    What a run of this process passes on is for whoever joins it, and no setting for the next run.
+    """
+    if given is not None:
+        return _parse_mode("mode", given)
+    environ = dict(os.environ) if joins else {**os.environ, MODE_VARIABLE: _own_mode() or ""}
+    return _parse_mode(MODE_VARIABLE, _gather(environ, _current_folder()).get(MODE_VARIABLE))
+
+
+def worker_environment(
+    run_id: str, *, rewinds: Sequence[int] = (), mode: Mode = "online", include_keys: bool = False
+) -> dict[str, str]:
+    """Return the variables with which another process joins a run, and finds the same Supabase."""
+    values = _gather(os.environ, _current_folder())
+    names = _ADDRESS_VARIABLES + (_KEY_VARIABLES if include_keys else ())
+    return {name: values[name] for name in names if name in values} | _run_variables(run_id, rewinds, mode)
+
+
+def pass_on_run(run_id: str, *, rewinds: Sequence[int] = (), mode: Mode | None = None) -> None:
+    """Let the processes that this one starts join its run, until it is retracted."""
+    if not _passed_on:
+        _before.update({name: os.environ.get(name) for name in (RUN_ID_VARIABLE, REWINDS_VARIABLE, MODE_VARIABLE)})
+    own_mode = _own_mode()
+    _passed_on.append(_run_variables(run_id, rewinds, mode))
+    _set_variables({MODE_VARIABLE: own_mode, **_passed_on[-1]})
+
+
+def retract_run(run_id: str) -> None:
+    """Let the processes that this one starts join no longer this run, but one that was passed on before, if any."""
+    place = next((i for i in reversed(range(len(_passed_on))) if _passed_on[i][RUN_ID_VARIABLE] == run_id), None)
+    if place is None:
+        return
+    _passed_on.pop(place)
+    # Somebody else's word about another run stays.
+    if os.environ.get(RUN_ID_VARIABLE) != run_id:
+        return
+    _set_variables(_before | (_passed_on[-1] if _passed_on else {}))
+
+
+# The runs that this process has passed on and not retracted, and the environment as it was before the first of them.
+_passed_on: list[dict[str, str]] = []
+_before: dict[str, str | None] = {}
+
+
+def _own_mode() -> str | None:
+    """Return the mode that the environment names, but for what a run of this process passed on."""
+    named = os.environ.get(MODE_VARIABLE)
+    is_passed_on = any(one.get(MODE_VARIABLE) == named for one in _passed_on)
+    return _before[MODE_VARIABLE] if is_passed_on else named
+
+
+def _set_variables(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _run_variables(run_id: str, rewinds: Sequence[int], mode: Mode | None) -> dict[str, str]:
+    variables = {RUN_ID_VARIABLE: run_id, REWINDS_VARIABLE: ",".join(str(step) for step in rewinds)}
+    return variables if mode is None else {**variables, MODE_VARIABLE: mode}
+
+
+def _parse_mode(setting: str, text: str | None) -> Mode:
+    return cast(Mode, parse_choice(setting, text, _MODES))
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
 
 
 def find_env_file(directory: Path) -> Path | None:
@@ -173,17 +297,6 @@ def _gather(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
         if value.strip():
             values[name] = value
     return {name: value.strip() for name, value in values.items() if value.strip()}
-
-
-def _read_place(values: Mapping[str, str]) -> dict[str, int]:
-    """Read which of a job's processes this is, as torchrun and its like say it."""
-    place: dict[str, int] = {}
-    for field, name, least in (("rank", "RANK", 0), ("world_size", "WORLD_SIZE", 1)):
-        value = values.get(name)
-        # Other programs set these too: what is no number is none of ours.
-        if value is not None and value.isascii() and value.isdigit() and int(value) >= least:
-            place[field] = int(value)
-    return place
 
 
 def _read_address(values: Mapping[str, str]) -> tuple[str | None, str | None]:

@@ -82,6 +82,8 @@ def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
             patch.delenv(name)
         patch.setenv("OPENMANUS_RL_HOME", str(tmp_path_factory.mktemp("no-home")))
         patch.setenv("OPENMANUS_RL_AUTOSTART", "0")
+        # On a busy machine an answer takes its time, and what is tested is rarely that it doesn't come.
+        patch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "30")
         yield
 
 
@@ -174,5 +176,5 @@ def _stack(values: dict[str, str], home: Path) -> RunningStack:
         secret_key=values["SUPABASE_SERVICE_ROLE_KEY"],
         database_url=values["DATABASE_URL"],
         home=home,
-        env=clean_env(OPENMANUS_RL_HOME=str(home), **settings),
+        env=clean_env(OPENMANUS_RL_HOME=str(home), OPENMANUS_RL_ASK_TIMEOUT_SECONDS="30", **settings),
     )

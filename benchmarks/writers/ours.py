@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import psycopg
 from workloads import Messages, Rollout
 
 import openmanus_rl
-from openmanus_rl.gateway import get_gateway
+from openmanus_rl.settings import load_settings
 from writers.base import Writer
 
 _LONGEST_SECONDS = 600.0
@@ -25,17 +26,18 @@ _TABLES = """
 select format('%I.%I', schemaname, tablename) from pg_tables where schemaname in ('public', 'internal')
 """
 
+# A rollout counts with all of its turns.
 _STORED = """
 select (select count(distinct step) from public.metrics where training_run_id = %(run)s),
-       (select count(*) from public.rollouts where training_run_id = %(run)s and status = 'success')
+       (select count(*) from public.rollouts r where r.training_run_id = %(run)s and r.status = 'success'
+        and r.step_count = (select count(*) from public.agent_states a where a.rollout_id = r.id))
 """
 
 
 def database() -> psycopg.Connection:
-    """Connect to the stack's database."""
-    url = get_gateway().database_url
-    assert url is not None, "the benchmarks run on the embedded stack"
-    return psycopg.connect(url, autocommit=True)
+    """Connect to the stack's database, as its owner: the recorder may not clear away what is dead."""
+    stack = json.loads((load_settings().home / "stack.json").read_text())
+    return psycopg.connect(stack["database_url"], autocommit=True)
 
 
 def database_bytes() -> int:

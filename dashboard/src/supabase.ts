@@ -12,7 +12,8 @@ export function connect(config: Config): void {
   client = createClient<Database>(config.supabaseUrl, config.publishableKey, {
     // What fails is asked again by who asked, who also says so.
     db: { retry: false },
-    auth: { storageKey: "openmanus-rl", detectSessionInUrl: true, persistSession: true, autoRefreshToken: true },
+    // Anybody can make a link: who is signed in already must not be signed out, or in as another, by opening one.
+    auth: { storageKey: "openmanus-rl", detectSessionInUrl: false, persistSession: true, autoRefreshToken: true },
   });
 }
 

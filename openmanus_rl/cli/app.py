@@ -11,7 +11,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from openmanus_rl import __version__
-from openmanus_rl.cli.console import print_error, print_json
+from openmanus_rl.cli.console import print_error, print_json, print_uncaught
 from openmanus_rl.errors import OpenManusError
 
 # What is typed -> the module of openmanus_rl.cli and the function, or Typer app, in it; in the order of the help.
@@ -29,6 +29,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "export"),
     "import": ("importing", "import_"),
     "migrate": ("migrate", "migrate"),
+    "backup": ("backup", "backup"),
+    "restore": ("backup", "restore"),
+    "reset": ("backup", "reset"),
 }
 
 
@@ -78,6 +81,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; a failure is one message and exit code 1."""
+    sys.excepthook = print_uncaught
     try:
         app()
     except OpenManusError as error:

@@ -4,17 +4,62 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.status import Status
+from rich.text import Text
 
-# Paths and URLs are to be copied: never break them.
-output = Console(soft_wrap=True, highlight=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False)
+# Controls by their pictures; what turns the direction of a text, breaks its lines or hides, as an unknown character.
+_HARMLESS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+_HARMLESS |= dict.fromkeys(
+    (
+        *range(0x80, 0xA0),
+        0x061C,
+        *range(0x200E, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+        0xFEFF,
+        *range(0xD800, 0xE000),
+        *range(0xE0000, 0xE0080),
+    ),
+    0xFFFD,
+)
+
+
+def harmless(text: str) -> str:
+    """Return a text with nothing in it that a terminal would obey, such as escape sequences; its lines stay lines."""
+    return text.translate(_HARMLESS)
+
+
+class SafeConsole(Console):
+    """The one door to the terminal: whatever is printed, only the styles that we chose reach it as codes."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Read markup from a text that is harmless already, so that it is as wide as it was measured."""
+        return super().render_str(harmless(text), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as text that a terminal shows and does not obey."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(harmless(text), style)
+
+
+# Paths and URLs are to be copied: never break them. What agents wrote is not ours to turn into pictures.
+output = SafeConsole(soft_wrap=True, highlight=False, emoji=False)
+messages = SafeConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+
+
+def print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that nobody expected, whose message may hold anything."""
+    sys.stderr.write(harmless("".join(traceback.format_exception(kind, error, trace))))
 
 
 def print_json(content: Any) -> None:
@@ -32,7 +77,7 @@ def print_facts(facts: dict[str, str]) -> None:
     """Print names and values in two columns."""
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        output.print(f"  [dim]{name:<{width}}[/]  {escape(value)}")
+        output.print(f"  [dim]{escape(f'{name:<{width}}')}[/]  {escape(value)}")
 
 
 class PhaseDisplay:
@@ -45,9 +90,9 @@ class PhaseDisplay:
     def phase(self, text: str) -> None:
         """Show what is being done now."""
         if messages.is_terminal:
-            self._status.update(f"{text} …")
+            self._status.update(f"{escape(text)} …")
         else:
-            messages.print(f"{text} …")
+            messages.print(f"{escape(text)} …")
 
     def note(self, text: str) -> None:
         """Show something that stays on the screen."""

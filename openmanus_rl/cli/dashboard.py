@@ -50,7 +50,7 @@ def dashboard(
     if export is not None:
         _export(settings, export, base=base, force=force, as_json=as_json)
         return
-    running = launch.find_running(Home(settings.home.resolve()))
+    running = launch.find_or_replace(Home(settings.home.resolve()))
     if names_another(settings, running):
         link, who = _hosted_link(settings, address, email)
     elif address is not None or email is not None:

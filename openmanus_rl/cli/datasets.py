@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from openmanus_rl.cli.console import messages, output, print_error, print_json
+from openmanus_rl.cli.console import SafeConsole, messages, output, print_error, print_json
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.gateway import get_gateway
 from openmanus_rl.managers.storage.buckets import format_size
@@ -156,7 +155,7 @@ def _bar(total_bytes: int) -> Iterator[_Bar]:
 
 def _print_summary(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> None:
     for skipped in folder.skipped:
-        messages.print(f"[dim]skipped {escape(str(skipped.file))}: {skipped.reason}[/]")
+        messages.print(f"[dim]skipped {escape(str(skipped.file))}: {escape(skipped.reason)}[/]")
     if not outcomes:
         output.print(f"{escape(str(folder.directory))}: no datasets to upload; put files into a folder per environment")
         return
@@ -168,7 +167,7 @@ def _print_summary(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> Non
             format_size(outcome.size_bytes),
             escape(outcome.reason or outcome.path or "").removeprefix(f"{escape(str(outcome.file))}: "),
         )
-    (output if output.is_terminal else Console(width=_UNWRAPPED_WIDTH)).print(table)
+    (output if output.is_terminal else SafeConsole(width=_UNWRAPPED_WIDTH)).print(table)
     output.print(", ".join(f"{count} {status}" for status, count in _counts(outcomes).items()))
 
 

@@ -54,7 +54,7 @@ def _configured_database() -> str:
     settings = load_settings()
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
-    running = launch.find_running(Home(settings.home.resolve())) if settings.is_embedded else None
+    running = launch.find_or_replace(Home(settings.home.resolve())) if settings.is_embedded else None
     if running is None:
         raise SettingsError(
             "DATABASE_URL is not set and no embedded stack is running",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from openmanus_rl.cli.console import output
+from openmanus_rl.cli.console import SafeConsole, output
 
 __all__ = [
     "ago",
@@ -52,9 +51,9 @@ def new_table(*columns: str, right: tuple[str, ...] = (), title: str | None = No
 
 def print_table(table: Table) -> None:
     """Print a table as wide as its content: ids are to be copied, so nothing is cut for a narrow terminal."""
-    unbounded = Console(width=10_000)
+    unbounded = SafeConsole(width=10_000)
     width = Measurement.get(unbounded, unbounded.options, table).maximum
-    Console(width=max(width, output.width), soft_wrap=True, highlight=False).print(table)
+    SafeConsole(width=max(width, output.width), soft_wrap=True, highlight=False, emoji=False).print(table)
 
 
 def headline(text: str) -> None:
@@ -87,7 +86,10 @@ def duration(start: str | None, end: str | None) -> str:
     if start is None:
         return _UNKNOWN
     until = datetime.now(UTC) if end is None else datetime.fromisoformat(end)
-    seconds = max(0, int((until - datetime.fromisoformat(start)).total_seconds()))
+    exact = (until - datetime.fromisoformat(start)).total_seconds()
+    if exact < 1:
+        return f"{exact * 1000:.0f} ms" if exact >= 0.001 else "< 1 ms"
+    seconds = int(exact)
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:

@@ -71,10 +71,7 @@ def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
     if run["run_name"]:
         facts["Run name"] = run["run_name"]
     facts["Algorithm"] = f"{run['algorithm'] or '–'} in {run['environment'] or '–'}"
-    steps = "–" if run["current_step"] is None else f"step {run['current_step']}"
-    if run["total_steps"] is not None:
-        steps += f" of {run['total_steps']}"
-    facts["Progress"] = f"{percent(run['progress'])}, {steps}"
+    facts["Progress"] = f"{percent(run['progress'])}, {_how_far(run)}"
     facts["Time"] = f"started {ago(run['started_at'] or run['created_at'])}, took " + duration(
         run["started_at"] or run["created_at"], run["finished_at"]
     )
@@ -94,6 +91,15 @@ def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
     if run["config"]:
         facts["Config"] = shortened(", ".join(f"{k}={_plain(v)}" for k, v in run["config"].items()), 200)
     print_facts(facts)
+
+
+def _how_far(run: Row) -> str:
+    at = "–" if run["current_step"] is None else f"step {run['current_step']}"
+    if run["total_steps"] is None:
+        return at
+    # Where steps are counted from 0, or the last one still runs, its number does not say how many are done.
+    is_count = run["steps_done"] in (run["current_step"], None)
+    return f"{at} of {run['total_steps']}" if is_count else f"{at}, {run['steps_done']} of {run['total_steps']} done"
 
 
 def _plain(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from openmanus_rl.local.home import Home, disk_bytes
 from openmanus_rl.local.owner import sign_in_link
 from openmanus_rl.local.ports import DEFAULT_PORT, HOST
 from openmanus_rl.local.stack_file import StackInfo
+from openmanus_rl.local.watch import diagnose
 from openmanus_rl.settings import Settings, load_settings
 
 NOT_RUNNING = 3
@@ -48,9 +50,7 @@ def up(
             info, started = launch.start_detached(home, port=port, progress=display)
             display.stop()
             if as_json:
-                report = {"started": started, "notes": display.notes} | _embedded_report(home, info)
-                _add_link(report, info)
-                print_json(report)
+                print_json({"started": started, "notes": display.notes} | _embedded_report(home, info))
             else:
                 title = "The stack is running" if started else "The stack was already running"
                 _announce(home, info, title, "openmanus-rl down")
@@ -87,6 +87,10 @@ def down() -> None:
 def status(
     env: Annotated[bool, typer.Option("--env", help="Print the settings as lines for .env.supabase.")] = False,
     as_json: JsonOption = False,
+    link: Annotated[
+        bool,
+        typer.Option("--link", help="Tell the dashboard as a link that signs in, once and within a day."),
+    ] = False,
 ) -> None:
     """Show what runs and how to reach it; exit code 3 when nothing does."""
     settings = load_settings()
@@ -99,14 +103,21 @@ def status(
         # Here, not above: it loads every database client, which `up` and `down` need not wait for.
         from openmanus_rl.recorder.destination import spool_root
         from openmanus_rl.recorder.spools import overview
+        from openmanus_rl.recorder.waiting import survey
 
         report["recording"] = overview(spool_root(settings))
-        _add_link(report, running)
+        found = survey(settings.home, current=spool_root(settings))
+        report["waiting_elsewhere"] = [asdict(one) for one in found if not one.is_current and one.holds_something]
+        if link:
+            _add_link(report, running)
         if as_json:
             print_json(report)
         else:
             _print_report(report)
             _print_recording(report["recording"])
+            for one in report["waiting_elsewhere"]:
+                text = f"{one['queued']:,} records for {one['address']}, which the settings don't name"
+                print_facts({"Waiting": text})
     if not report["running"]:
         raise typer.Exit(NOT_RUNNING)
 
@@ -151,13 +162,13 @@ def _announce(home: Home, info: StackInfo, title: str, how_to_stop: str) -> None
 def _embedded_report(home: Home, running: StackInfo | None) -> dict[str, Any]:
     report: dict[str, Any] = {"mode": "embedded", "running": False, "home": str(home.root), "version": __version__}
     if running is None:
-        return report | {"health": "nothing runs here; start it with `openmanus-rl up`"}
+        return report | {"health": _why_not_running(home)}
     health = check_health(running.url)
     uptime = datetime.now(UTC) - datetime.fromisoformat(running.started_at)
     return report | {
         "running": True,
         "healthy": health.ok,
-        "health": health.detail,
+        "health": health.detail if health.ok else f"{health.detail}: {diagnose(running.url, running.database_url)}",
         "SUPABASE_URL": running.url,
         "SUPABASE_ANON_KEY": running.publishable_key,
         "SUPABASE_SERVICE_ROLE_KEY": running.secret_key,
@@ -170,6 +181,19 @@ def _embedded_report(home: Home, running: StackInfo | None) -> dict[str, Any]:
         "uptime_seconds": int(uptime.total_seconds()),
         "disk_bytes": disk_bytes(home.root),
     }
+
+
+def _why_not_running(home: Home) -> str:
+    pid = launch.starting_pid(home)
+    if pid is not None:
+        return f"process {pid} is starting it (log: {home.supervisor_log})"
+    crashed = launch.find_crashed(home)
+    if crashed is not None:
+        return (
+            f"its supervisor, process {crashed.pid}, was killed; `openmanus-rl up`, or the next command that needs it, "
+            "starts it again with all that was committed"
+        )
+    return "nothing runs here; start it with `openmanus-rl up`"
 
 
 def _add_link(report: dict[str, Any], running: StackInfo | None) -> None:
@@ -214,7 +238,8 @@ def _print_report(report: dict[str, Any]) -> None:
         return
     if not report["running"]:
         output.print("[bold]The embedded stack is not running[/]")
-        print_facts({"Data": report["home"], "Start": "openmanus-rl up --detach"})
+        facts = {"Data": report["home"], "Start": "openmanus-rl up --detach"}
+        print_facts(facts if report["health"].startswith("nothing runs") else {"Why": report["health"]} | facts)
         return
     output.print(
         "[bold green]The embedded stack is running[/]"
@@ -239,12 +264,14 @@ def _print_report(report: dict[str, Any]) -> None:
 
 def _print_recording(recording: dict[str, Any]) -> None:
     """Say what of the recordings on this machine has not arrived, if anything."""
-    if not recording["queued_bytes"] and not recording["refused"]:
+    if not any(recording[name] for name in ("queued_bytes", "refused", "damaged")):
         return
     size = f"{recording['queued_bytes']:,} bytes"
     facts = {"Waiting": f"{recording['queued']:,} records ({size}) made here are still to be delivered"}
     if recording["refused"]:
-        facts["Refused"] = f"{recording['refused']:,} records, kept; `openmanus-rl sync --refused` sends them again"
+        facts["Refused"] = f"{recording['refused']:,} records, kept; `openmanus-rl sync` shows why"
+    if recording["damaged"]:
+        facts["Damaged"] = f"{recording['damaged']:,} records are lost; `openmanus-rl sync` shows why"
     if recording["error"] is not None:
         facts["Last failure"] = recording["error"]
     print_facts(facts)

@@ -2,78 +2,208 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from openmanus_rl.cli.console import messages, output, print_facts, print_json
 from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.recorder.adopting import adopt, spools_in
 from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import connect, spool_root
-from openmanus_rl.recorder.spools import Spool, find_spools, resend_refused
-from openmanus_rl.settings import load_settings
+from openmanus_rl.recorder.destination import address_of, connect, spool_root
+from openmanus_rl.recorder.spool import is_alive
+from openmanus_rl.recorder.spools import Spool, find_spools, hurry, resend_refused
+from openmanus_rl.recorder.waiting import Refusals, Waiting, discard, find_refusals, survey
+from openmanus_rl.settings import Settings, load_settings
+
+_REASONS_SHOWN = 20
+_PATIENCE_SECONDS = 20.0
+_LOOK_SECONDS = 0.1
 
 
 def sync(
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Deliver a copied home or spool folder to the destination that the settings name; DIR is only read.",
+        ),
+    ] = None,
     refused: Annotated[bool, typer.Option("--refused", help="Send again what the database refused before.")] = False,
+    discard_refused: Annotated[
+        bool, typer.Option("--discard", help="Show what was refused or damaged, and drop it; delivers nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Deliver what processes recorded and could not deliver, as after a crash or without a network.
 
-    Each record arrives once, however often this is run, and also while training goes on beside it.
+    Each record arrives once, however often this is run, also while training goes on beside it, and also if the machine
+    that DIR was copied from delivers it too. Spools that wait for another destination stay, and are listed.
 
-      openmanus-rl sync             deliver what waits
-      openmanus-rl sync --refused   and try again what was refused, once the cause is mended
+    Exit code 0: all that waited for today's destination arrived. 1: some of it still waits, was refused or is damaged.
+
+      openmanus-rl sync              deliver what waits
+      openmanus-rl sync --from DIR   and what lies in a home that was copied from another machine
+      openmanus-rl sync --refused    and try again what was refused, once the cause is mended
+      openmanus-rl sync --discard    look at what was refused, and drop it
     """
     settings = load_settings()
+    if discard_refused:
+        if refused or source is not None:
+            raise typer.BadParameter("either send refusals or drop them", param_hint="--discard")
+        _discard(settings, yes=yes, as_json=as_json)
+        return
     root = spool_root(settings)
+    report: dict[str, Any] = {"adopted": 0 if source is None else _adopt(source, root)}
     courier = Courier(root, connect=lambda: connect(settings))
-    delivered = _deliver(courier, list(find_spools(root)))
-    resent = resend_refused(root, courier.load_from) if refused else 0
-    report = _report(list(find_spools(root)), delivered=delivered, resent=resent)
+    report["delivered"] = _deliver(courier, list(find_spools(root)))
+    _wait_for_others(root)
+    report["resent"] = resend_refused(root, courier.load_from) if refused else 0
+    waiting = survey(settings.home, current=root)
+    report |= _report(settings, waiting)
     if as_json:
         print_json(report)
     else:
-        _show(report)
-    if report["refused"] or report["queued_bytes"]:
+        _show(report, waiting)
+    if report["refused"] or report["queued_bytes"] or report["damaged"]:
         raise typer.Exit(1)
 
 
+def _adopt(source: Path, root: Path) -> int:
+    """Copy the spools of a folder to this home's and return how many; none is an error: it was to be delivered."""
+    spools = spools_in(source)
+    if not spools:
+        raise typer.BadParameter(
+            f"{source} holds no spools; give a home, its folder `spool`, or one of the folders in it",
+            param_hint="--from",
+        )
+    return sum(adopt(spool, root) for spool in spools)
+
+
 def _deliver(courier: Courier, spools: list[Spool]) -> int:
+    """Deliver what waits and return how many records arrived whole: not what was refused, nor what was damaged."""
     total = sum(spool.unread_bytes() for spool in spools)
+    before = {spool.folder: spool.progress.delivered for spool in spools}
+    after = dict(before)
     columns = (TextColumn("Delivering"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=messages, transient=True) as progress:
         task = progress.add_task("", total=total or None)
 
-        def moved(_spool: Spool, _lines: int) -> None:
+        def moved(spool: Spool, _lines: int) -> None:
+            after[spool.folder] = spool.progress.delivered
             progress.update(task, completed=total - sum(spool.unread_bytes() for spool in spools))
 
-        return courier.deliver(on_progress=moved)
+        courier.deliver(on_progress=moved)
+    return sum(count - before.get(folder, 0) for folder, count in after.items())
 
 
-def _report(spools: list[Spool], *, delivered: int, resent: int) -> dict[str, Any]:
-    refused = [entry for spool in spools for entry in spool.refused()]
+def _wait_for_others(root: Path) -> None:
+    """Wait as long as another process delivers what nobody writes any more, and gets on with it."""
+    last, deadline = -1, 0.0
+    while left := sum(spool.unread_bytes() for spool in find_spools(root) if not is_alive(spool.folder)):
+        if left != last:
+            last, deadline = left, time.monotonic() + _PATIENCE_SECONDS
+        if time.monotonic() >= deadline:
+            return
+        hurry(root)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _report(settings: Settings, waiting: list[Waiting]) -> dict[str, Any]:
+    """Return what is left: of today's destination in figures, and of each destination."""
+    current = next((one for one in waiting if one.is_current), None)
+    refusals, _ = find_refusals(settings.home)
     return {
-        "delivered": delivered,
-        "resent": resent,
-        "queued_bytes": sum(max(0, spool.unread_bytes()) for spool in spools),
-        "refused": len(refused),
-        "reasons": sorted({entry["message"] for entry in refused})[:20],
+        "destination": address_of(settings),
+        "queued": current.queued if current else 0,
+        "queued_bytes": current.queued_bytes if current else 0,
+        "writing": current.writing if current else 0,
+        "refused": current.refused if current else 0,
+        "damaged": current.damaged if current else 0,
+        "reasons": [_line(one) for one in refusals[:_REASONS_SHOWN]],
+        "waiting": [{**asdict(one), "since": _time(one.since)} for one in waiting],
     }
 
 
-def _show(report: dict[str, Any]) -> None:
-    if not report["delivered"] and not report["resent"] and not report["refused"] and not report["queued_bytes"]:
-        output.print("Nothing waits: everything that was recorded is in the database.")
+def _show(report: dict[str, Any], waiting: list[Waiting]) -> None:
+    left = ("queued_bytes", "refused", "damaged", "writing")
+    others = [one for one in waiting if not one.is_current and one.holds_something]
+    if not any(report[name] for name in ("delivered", "resent", *left)) and not others:
+        output.print("Nothing waits: everything that was recorded in this home is in the database.")
         return
-    print_facts(
-        {
-            "Delivered": f"{report['delivered']:,} records",
-            "Sent again": f"{report['resent']:,} records that had been refused",
-            "Still waiting": f"{report['queued_bytes']:,} bytes, which another process delivers",
-            "Refused": f"{report['refused']:,} records, kept; `openmanus-rl sync --refused` sends them again",
-        }
-    )
+    facts = {
+        "Delivered": f"{report['delivered']:,} records to {report['destination']}",
+        "Sent again": f"{report['resent']:,} records that had been refused",
+        "Still waiting": f"{report['queued']:,} records ({report['queued_bytes']:,} bytes)",
+        "Refused": f"{report['refused']:,} records, kept; `sync --refused` sends them again, `--discard` drops them",
+        "Damaged": f"{report['damaged']:,} records are lost, as below; `openmanus-rl sync --discard` forgets them",
+        "Recording": f"{report['writing']:,} process(es) still write to this home's spools",
+    }
+    told = {"Sent again": "resent", "Still waiting": "queued_bytes", "Refused": "refused"}
+    told |= {"Damaged": "damaged", "Recording": "writing"}
+    print_facts({name: text for name, text in facts.items() if name not in told or report[told[name]]})
     for reason in report["reasons"]:
-        output.print(f"  [red]{reason}[/]", markup=True)
+        output.print(f"  [red]{escape(reason)}[/]", markup=True)
+    if not any(report[name] for name in left) and not others:
+        output.print("Nothing waits any more in this home.")
+    for one in others:
+        _show_other(one)
+
+
+def _show_other(one: Waiting) -> None:
+    """Say what waits for a destination that the settings don't name."""
+    output.print(f"[yellow]Not for this destination, so not delivered:[/] {escape(one.address)}")
+    facts = {
+        "Waiting": f"{one.queued:,} records in {one.spools:,} spools",
+        "Since": _time(one.since) or "",
+        "Refused": f"{one.refused:,} records",
+        "Damaged": f"{one.damaged:,} records are lost",
+        "Last failure": one.error or "",
+        "To deliver": "`openmanus-rl sync` with its settings, or `sync --from` this home to today's destination",
+    }
+    told = {"Since": one.since, "Refused": one.refused, "Damaged": one.damaged, "Last failure": one.error}
+    print_facts({name: text for name, text in facts.items() if told.get(name, True)})
+
+
+def _discard(settings: Settings, *, yes: bool, as_json: bool) -> None:
+    """Show what was refused, ask, and drop exactly what was shown."""
+    refusals, seen = find_refusals(settings.home)
+    if refusals and not as_json:
+        output.print(_table(refusals))
+    if refusals and not yes:
+        if as_json or not sys.stdin.isatty():
+            raise typer.BadParameter("nobody can be asked here; say --yes to drop them", param_hint="--yes")
+        typer.confirm(f"Drop {sum(one.count for one in refusals):,} refused or damaged records for good?", abort=True)
+    dropped, kept = discard(seen)
+    if as_json:
+        print_json({"discarded": dropped, "kept": kept, "refusals": [asdict(one) for one in refusals]})
+        return
+    output.print(f"Dropped {dropped:,} records." if refusals else "Nothing was refused or damaged.")
+    if kept:
+        output.print(f"Kept {kept:,}: a process delivers to where they belong just now. Try again when it has ended.")
+
+
+def _table(refusals: list[Refusals]) -> Table:
+    table = Table("kind", "field", "reason", "count", box=None, pad_edge=False)
+    table.columns[3].justify = "right"
+    for one in refusals:
+        table.add_row(one.kind, escape(one.field or ""), escape(one.reason), f"{one.count:,}")
+    return table
+
+
+def _line(one: Refusals) -> str:
+    return f"{one.count:,} of {one.kind}{f'.{one.field}' if one.field else ''}: {one.reason}"
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

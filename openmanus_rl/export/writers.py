@@ -17,8 +17,9 @@ __all__ = ["JsonLinesWriter", "ParquetWriter", "Writer", "require_pyarrow"]
 _ROW_GROUP_BYTES = 4 * 1024 * 1024
 # What a row weighs beside its texts.
 _ROW_BYTES = 200
-# JSON lets these stand in a text, but some readers, `str.splitlines` among them, end a line there.
-_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+# JSON lets these stand in a text, but some readers, `str.splitlines` among them, end a line at some, and a terminal
+# obeys others: control characters beyond ASCII, and those that turn the direction of writing.
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
 
 
 class Writer(Protocol):
@@ -44,7 +45,7 @@ class JsonLinesWriter:
     def write(self, row: Row) -> None:
         """Write one line."""
         line = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_plain)
-        self._stream.write(line.translate(_LINE_ENDS).encode() + b"\n")
+        self._stream.write(line.translate(_ESCAPED).encode() + b"\n")
         self.rows += 1
 
     def __enter__(self) -> Self:

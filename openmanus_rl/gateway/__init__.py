@@ -1,7 +1,7 @@
 """The only importer of supabase, httpx and psycopg: one door in, and our own errors out."""
 
 from openmanus_rl.gateway.client import MAX_PAGE_ROWS, Gateway, Row
-from openmanus_rl.gateway.connections import forget_gateways, get_gateway, get_supabase
+from openmanus_rl.gateway.connections import forget_gateways, get_gateway, get_supabase, open_gateway
 from openmanus_rl.gateway.filters import Filter, Order, Page, asc, desc
 from openmanus_rl.gateway.http import HttpDoor
 from openmanus_rl.gateway.objects import Bucket, Entry, ObjectInfo, check_object_path
@@ -30,4 +30,5 @@ __all__ = [
     "forget_gateways",
     "get_gateway",
     "get_supabase",
+    "open_gateway",
 ]

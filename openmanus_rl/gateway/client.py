@@ -43,7 +43,7 @@ class Gateway(Rest):
         return f"Gateway(url={self.url!r})"
 
     @classmethod
-    def connect(cls, settings: Settings) -> Gateway:
+    def connect(cls, settings: Settings, *, proof_key: str | None = None) -> Gateway:
         """Return a gateway to the Supabase that the settings name, with its service role key."""
         return cls.from_url_and_key(
             settings.require_url(),
@@ -53,6 +53,7 @@ class Gateway(Rest):
             connect_timeout_seconds=settings.connect_timeout_seconds,
             request_timeout_seconds=settings.request_timeout_seconds,
             retry=RetryPolicy(limit_seconds=settings.retry_limit_seconds),
+            proof_key=proof_key,
         )
 
     @classmethod

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
+from openmanus_rl._launchers import Launch
+from openmanus_rl.errors import StackError
 from openmanus_rl.gateway.client import Gateway
 from openmanus_rl.gateway.http import HttpDoor, is_loopback
 from openmanus_rl.gateway.retry import RetryPolicy
@@ -14,11 +18,13 @@ from openmanus_rl.settings import Settings, load_settings
 if TYPE_CHECKING:
     from supabase import Client
 
-__all__ = ["forget_gateways", "get_gateway", "get_supabase"]
+__all__ = ["forget_gateways", "get_gateway", "get_supabase", "open_gateway"]
 
 # Keyed by process too: what was made before a fork shares its sockets with the parent.
 _gateways: dict[tuple[int, Settings], Gateway] = {}
 _clients: dict[tuple[int, Settings, bool], Client] = {}
+# The embedded stack that a gateway was made for.
+_stacks: WeakKeyDictionary[Gateway, Stack] = WeakKeyDictionary()
 
 
 class Stack(Protocol):
@@ -32,26 +38,39 @@ class Stack(Protocol):
     def secret_key(self) -> str: ...
     @property
     def database_url(self) -> str: ...
+    def is_current(self) -> bool: ...
 
 
 def get_gateway(settings: Settings | None = None) -> Gateway:
     """Return this process's gateway for the settings, starting the embedded stack if nothing names another."""
-    settings = settings or load_settings()
+    settings = _without_run(settings or load_settings())
     key = (os.getpid(), settings)
     gateway = _gateways.get(key)
-    if gateway is None:
-        gateway = _gateways.setdefault(key, _connect(settings))
+    if gateway is None or not _is_current(gateway):
+        gateway = _gateways[key] = _connect(settings)
     return gateway
 
 
 def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None) -> Client:
     """Return supabase-py's own client with the service role key, or the anon key; its errors are its own."""
-    settings = settings or load_settings()
+    settings = _without_run(settings or load_settings())
     key = (os.getpid(), settings, use_anon_key)
     client = _clients.get(key)
     if client is None:
         client = _clients.setdefault(key, _new_client(settings, use_anon_key=use_anon_key))
     return client
+
+
+def open_gateway(settings: Settings) -> Gateway:
+    """Return a gateway for the caller alone, who closes its `door`; the embedded stack is looked for, not started."""
+    if not settings.is_embedded:
+        return Gateway.connect(settings, proof_key=_proof_key(settings))
+    from openmanus_rl.gateway.embedded import find_stack
+
+    stack = find_stack(settings.home)
+    if stack is None:
+        raise StackError(f"the embedded stack in {settings.home} does not run", hint="`openmanus-rl up` starts it")
+    return _to_stack(stack, settings)
 
 
 def forget_gateways() -> None:
@@ -63,19 +82,46 @@ def forget_gateways() -> None:
 
 def _connect(settings: Settings) -> Gateway:
     if not settings.is_embedded:
-        return Gateway.connect(settings)
-    stack = _ensure_stack()
-    return Gateway.from_url_and_key(
+        return Gateway.connect(settings, proof_key=_proof_key(settings))
+    # The stack may have been started anew elsewhere: the next call looks for it again.
+    return _to_stack(_ensure_stack(), settings, on_unreachable=lambda: _forget(settings))
+
+
+def _to_stack(stack: Stack, settings: Settings, *, on_unreachable: Callable[[], None] | None = None) -> Gateway:
+    gateway = Gateway.from_url_and_key(
         stack.url,
         stack.secret_key,
+        proof_key=stack.secret_key,
         anon_key=stack.publishable_key,
         database_url=stack.database_url,
         connect_timeout_seconds=settings.connect_timeout_seconds,
         request_timeout_seconds=settings.request_timeout_seconds,
         retry=RetryPolicy(limit_seconds=settings.retry_limit_seconds),
-        # The stack may have been started anew elsewhere: the next call looks for it again.
-        on_unreachable=lambda: _forget(settings),
+        on_unreachable=on_unreachable,
     )
+    _stacks[gateway] = stack
+    return gateway
+
+
+def _proof_key(settings: Settings) -> str | None:
+    """Return the key by which the named Supabase must prove itself, where it is the stack of this very home."""
+    key = settings.service_role_key
+    if settings.url is None or key is None or not is_loopback(settings.url):
+        return None
+    from openmanus_rl.gateway.embedded import is_own_stack
+
+    return key.get_secret_value() if is_own_stack(settings.home, settings.url, key.get_secret_value()) else None
+
+
+def _is_current(gateway: Gateway) -> bool:
+    """Say whether what was made for the embedded stack still leads to it: its address is read anew each time."""
+    stack = _stacks.get(gateway)
+    return stack is None or stack.is_current()
+
+
+def _without_run(settings: Settings) -> Settings:
+    """Return settings without the run that this process belongs to: every run of a process has the same Supabase."""
+    return settings.model_copy(update={"run_id": None, "rewinds": (), "launch": Launch(), "mode": "online"})
 
 
 def _forget(settings: Settings) -> None:
@@ -91,9 +137,11 @@ def _ensure_stack() -> Stack:
 
 
 def _new_client(settings: Settings, *, use_anon_key: bool) -> Client:
+    proof_key = _proof_key(settings)
     if settings.is_embedded:
         stack = _ensure_stack()
         url, key = stack.url, stack.publishable_key if use_anon_key else stack.secret_key
+        proof_key = stack.secret_key
     else:
         url = settings.require_url()
         key = settings.require_anon_key() if use_anon_key else settings.require_service_role_key()
@@ -105,6 +153,7 @@ def _new_client(settings: Settings, *, use_anon_key: bool) -> Client:
         connect_timeout_seconds=settings.connect_timeout_seconds,
         request_timeout_seconds=settings.request_timeout_seconds,
         use_environment_proxies=not is_loopback(url),
+        proof_key=proof_key,
     )
     with translated("make a Supabase client"):
         return create_client(url, key, SyncClientOptions(httpx_client=door.client, auto_refresh_token=False))

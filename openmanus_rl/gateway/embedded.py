@@ -5,17 +5,22 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import openmanus_rl
+from openmanus_rl import _child
 from openmanus_rl.errors import StackError
 from openmanus_rl.settings import Settings, load_settings
 
-__all__ = ["EmbeddedStack", "ensure_stack", "find_stack"]
+__all__ = ["EmbeddedStack", "ensure_stack", "find_stack", "has_database", "is_supervised"]
 
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # A gateway that is just being restarted answers again within moments.
@@ -34,6 +39,13 @@ class EmbeddedStack:
     publishable_key: str
     secret_key: str
     database_url: str
+    """As the recorder's role, which writes records and nothing else."""
+    home: Path
+    version: str
+
+    def is_current(self) -> bool:
+        """Say whether this very stack still runs; who listens on the ports of one that ended is not known."""
+        return is_supervised(self.home) and _stack_in(self.home) == self
 
     def __repr__(self) -> str:
         return f"EmbeddedStack(url={self.url!r})"  # A traceback must not carry secrets.
@@ -44,6 +56,7 @@ def ensure_stack(settings: Settings | None = None) -> EmbeddedStack:
     settings = settings or load_settings()
     stack = find_stack(settings.home)
     if stack is not None:
+        _tell_other_version(stack)
         return stack
     if not settings.autostart:
         raise StackError(
@@ -65,15 +78,9 @@ def find_stack(home: Path) -> EmbeddedStack | None:
     """Return the stack that runs in a home and answers; None when there is none."""
     deadline = time.monotonic() + _RESTART_PATIENCE_SECONDS
     while True:
-        content = _read(home / "stack.json")
-        if content is None or not _is_supervised(home):
+        stack = _stack_in(home)
+        if stack is None or not is_supervised(home):
             return None
-        stack = EmbeddedStack(
-            url=content["url"],
-            publishable_key=content["publishable_key"],
-            secret_key=content["secret_key"],
-            database_url=content["database_url"],
-        )
         if _answers(stack.url):
             return stack
         if time.monotonic() >= deadline:
@@ -81,16 +88,59 @@ def find_stack(home: Path) -> EmbeddedStack | None:
         time.sleep(_POLL_SECONDS)
 
 
+def is_own_stack(home: Path, url: str, secret_key: str) -> bool:
+    """Say whether a URL and a key are those of this home's stack, running or not: then it can prove that it is that."""
+    keys, state = _read_object(home / "keys.json"), _read_object(home / "state.json")
+    return keys.get("secret_key") == secret_key and urlsplit(url).port == state.get("gateway_port", 0)
+
+
+def _stack_in(home: Path) -> EmbeddedStack | None:
+    content = _read(home / "stack.json")
+    if content is None:
+        return None
+    return EmbeddedStack(
+        url=content["url"],
+        publishable_key=content["publishable_key"],
+        secret_key=content["secret_key"],
+        database_url=content.get("recorder_url", content["database_url"]),
+        home=home,
+        version=content.get("version", openmanus_rl.__version__),
+    )
+
+
+_told: set[str] = set()
+
+
+def _tell_other_version(stack: EmbeddedStack) -> None:
+    """Say once that the stack and this program are of two versions: calls may fail for no other reason."""
+    ours = openmanus_rl.__version__
+    if stack.version == ours or stack.version in _told:
+        return
+    _told.add(stack.version)
+    if _ordered(stack.version) < _ordered(ours):
+        way_out = f"restart the stack with `openmanus-rl down` and `openmanus-rl up` to bring it to {ours}"
+    else:
+        way_out = "upgrade this program with `pip install --upgrade openmanus-rl`"
+    print(
+        f"openmanus-rl: the stack at {stack.url} runs version {stack.version} and this program is {ours}; {way_out}",
+        file=sys.stderr,
+    )
+
+
+def _ordered(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
 def _start(home: Path) -> bool:
     """Run `openmanus-rl up --detach`; True if that started a stack, False if another process was quicker."""
     done = subprocess.run(
-        [sys.executable, "-m", "openmanus_rl", "up", "--detach", "--json"],
+        _child.command("openmanus_rl", "up", "--detach", "--json"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
-        env=os.environ | {"OPENMANUS_RL_HOME": str(home)},
+        env=_child.environment(OPENMANUS_RL_HOME=str(home)),
         # A Ctrl-C meant for this process must not reach the stack that others may come to use.
         start_new_session=True,
     )
@@ -120,7 +170,20 @@ def _read(path: Path) -> dict[str, str] | None:
     return content if isinstance(content, dict) and all(name in content for name in needed) else None
 
 
-def _is_supervised(home: Path) -> bool:
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def has_database(home: Path) -> bool:
+    """Say whether a home holds a database, running or not."""
+    return (home / "postgres").exists()
+
+
+def is_supervised(home: Path) -> bool:
     """Say whether a live process holds the home's lock; unlike a process number, a lock can't be left behind."""
     try:
         descriptor = os.open(home / "stack.lock", os.O_RDONLY | os.O_CLOEXEC)

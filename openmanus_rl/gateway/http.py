@@ -13,6 +13,7 @@ import httpx
 
 from openmanus_rl.errors import BadResponse, ConnectionFailed
 from openmanus_rl.gateway.json_codec import encode
+from openmanus_rl.gateway.proof import ProvingTransport
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.gateway.translate import error_from_response, translated
 
@@ -39,13 +40,16 @@ class HttpDoor:
         use_environment_proxies: bool = True,
         transport: httpx.BaseTransport | None = None,
         on_unreachable: Callable[[], None] | None = None,
+        proof_key: str | None = None,
     ) -> None:
+        """With a `proof_key`, talk only to a gateway that shows, on each connection, that it holds that key."""
         self.retry = retry or RetryPolicy()
         self._connect_timeout_seconds = connect_timeout_seconds
         self._request_timeout_seconds = request_timeout_seconds
         self._use_environment_proxies = use_environment_proxies
         self._transport = transport
         self._on_unreachable = on_unreachable
+        self._proof_key = proof_key
         self._clients: dict[int, httpx.Client] = {}
 
     @property
@@ -65,7 +69,7 @@ class HttpDoor:
             # A redirect would carry the key to wherever it points.
             follow_redirects=False,
             trust_env=self._use_environment_proxies,
-            transport=self._transport,
+            transport=ProvingTransport(self._proof_key, limits=_LIMITS) if self._proof_key else self._transport,
         )
 
     def timeout(self, seconds: float) -> httpx.Timeout:

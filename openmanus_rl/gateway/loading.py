@@ -21,6 +21,7 @@ from openmanus_rl.gateway.metric_chunks import copy_chunks, is_plain_chunk
 from openmanus_rl.gateway.postgres import PostgresConnection, connect
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.gateway.translate import translated
+from openmanus_rl.records.plain import as_text
 
 __all__ = ["Loader"]
 
@@ -49,7 +50,11 @@ def _array(values: Any) -> Any:
 
 
 _PLAIN_ARRAYS = ("bigint", "integer", "double precision", "real", "boolean", "timestamp with time zone")
-_ADAPTERS: dict[str, Callable[[Any], Any]] = {"jsonb": Jsonb} | {f"{kind}[]": _array for kind in _PLAIN_ARRAYS}
+_ADAPTERS: dict[str, Callable[[Any], Any]] = {
+    "jsonb": Jsonb,
+    "text": as_text,
+    **{f"{kind}[]": _array for kind in _PLAIN_ARRAYS},
+}
 
 # What never changes, and the field by which it hangs on a rollout or on a turn.
 _PARENTS = {
@@ -78,7 +83,8 @@ _MARK = "select internal.mark_runs(%s::uuid[])"
 class Loader:
     """Loads batches over one connection, which is opened anew after a failure."""
 
-    def __init__(self, database_url: str, *, connect_timeout_seconds: float = 5.0) -> None:
+    def __init__(self, database_url: str | Callable[[], str], *, connect_timeout_seconds: float = 5.0) -> None:
+        """Load into a database; a function is asked for its URL before each connection."""
         self._database_url = database_url
         self._connect_timeout_seconds = connect_timeout_seconds
         self._connection: PostgresConnection | None = None
@@ -125,7 +131,7 @@ class Loader:
     def _connected(self) -> PostgresConnection:
         if self._connection is None or self._connection.closed:
             self._connection = connect(
-                self._database_url,
+                self._database_url() if callable(self._database_url) else self._database_url,
                 autocommit=True,
                 connect_timeout_seconds=self._connect_timeout_seconds,
                 retry=RetryPolicy(limit_seconds=0),
@@ -197,10 +203,17 @@ class Loader:
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
             for record in records:
                 get = record.get
-                copy.write_row([
+                row = [
                     value if (value := get(name)) is None or adapt is None else adapt(value)
                     for name, adapt in adapters
-                ])  # fmt: skip
+                ]  # fmt: skip
+                try:
+                    copy.write_row(row)
+                except psycopg.ProgrammingError as error:
+                    if error.sqlstate is None:
+                        # No type of Postgres is known for a value, such as an object in a column of numbers.
+                        raise ValueError(f"{kind}: {error}") from error
+                    raise
 
     def _read_types(self, connection: PostgresConnection, kind: str) -> dict[str, str]:
         rows = connection.execute("select name, type from internal.record_columns(%s)", [kind])

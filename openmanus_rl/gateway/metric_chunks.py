@@ -66,7 +66,7 @@ def _fields(chunk: Mapping[str, Any], moments: dict[str, int]) -> list[bytes]:
             _array(_DOUBLE, "d", [float(value) for value in chunk["values"]]),
             _array(_TIMESTAMPTZ, "q", [moments[time] for time in times]),
         ]
-    except struct.error as error:
+    except (struct.error, AttributeError, OverflowError) as error:
         raise ValueError(f"metric chunk {chunk['id']}: {error}") from error
 
 

@@ -53,8 +53,10 @@ _BY_STATUS: dict[int, type[OpenManusError]] = {
 }
 HINTS: dict[type[OpenManusError], str] = {
     AuthError: "check SUPABASE_SERVICE_ROLE_KEY, or sign in again if a user's token was used",
-    SchemaMismatch: "apply the migrations with `openmanus-rl migrate`",
+    SchemaMismatch: "restart the stack with `openmanus-rl down` and `openmanus-rl up`; elsewhere apply the migrations "
+    "with `openmanus-rl migrate`, or install the version of openmanus-rl that matches the database",
 }
+_MISSING_FUNCTION = {"42883", "PGRST202"}
 _FURTHER_LIBRARIES: dict[str, str] = {
     "postgrest.exceptions": "APIError",
     "psycopg": "Error",
@@ -134,7 +136,7 @@ def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | 
     arguments: dict[str, Any] = {
         "code": failure.code or None,
         "details": failure.details,
-        "hint": failure.hint or HINTS.get(cls),
+        "hint": hint_for(cls, failure.hint),
         "status": status or None,
         "field": field_of(failure.message, failure.details),
     }
@@ -143,8 +145,15 @@ def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | 
     return cls(worded(failure.code, failure.message, attempt), **arguments)
 
 
+def hint_for(cls: type[OpenManusError], given: str | None) -> str | None:
+    """Return the way out: the server's, unless it guesses at types and names where the version is at fault."""
+    return HINTS[cls] if cls is SchemaMismatch else given or HINTS.get(cls)
+
+
 def worded(code: str, message: str, attempt: str) -> str:
     """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
+    if code in _MISSING_FUNCTION:
+        return f"{attempt}: the database is of another version than this program ({message})"
     return message if code.startswith("OM") else f"{attempt}: {message}"
 
 

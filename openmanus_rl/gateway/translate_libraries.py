@@ -18,7 +18,7 @@ from openmanus_rl.errors import (
     TimeoutExceeded,
 )
 from openmanus_rl.gateway.sqlstate import class_for_code, field_of
-from openmanus_rl.gateway.translate import HINTS, Failure, build_error, parse_details, worded
+from openmanus_rl.gateway.translate import HINTS, Failure, build_error, hint_for, parse_details, worded
 
 __all__ = ["error_from_library"]
 
@@ -50,7 +50,7 @@ def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
     details = parse_details(error.diag.message_detail)
     code = error.sqlstate or ""
     cls = class_for_code(code, message) or _class_for_connection_text(error, message)
-    hint = error.diag.message_hint or HINTS.get(cls)
+    hint = hint_for(cls, error.diag.message_hint)
     if cls is AuthError or (cls is NotFoundError and not code):
         hint = "check the user, password and database name in DATABASE_URL"
     return cls(

@@ -54,12 +54,16 @@ class Users:
 
     def make_sign_in_token(self, email: str) -> str:
         """Return a token that signs an account in to the dashboard, once."""
+        return self.make_sign_in(email)[1]
+
+    def make_sign_in(self, email: str) -> tuple[str, str]:
+        """Return the id of an account, made where there is none, and a token that signs in to it, once."""
         attempt = f"make a sign-in link for {email}"
         body = {"type": "magiclink", "email": email}
-        token = self._request("POST", "/generate_link", attempt=attempt, body=body).get("hashed_token")
-        if not isinstance(token, str):
+        made = self._request("POST", "/generate_link", attempt=attempt, body=body)
+        if not isinstance(made.get("hashed_token"), str) or not isinstance(made.get("id"), str):
             raise BadResponse(f"{attempt}: the answer holds no token")
-        return token
+        return made["id"], made["hashed_token"]
 
     def _request(
         self,

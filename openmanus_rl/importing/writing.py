@@ -41,7 +41,7 @@ def opened_database() -> Iterator[Load]:
         return
     from openmanus_rl.gateway.loading import Loader
 
-    loader = Loader(gateway.database_url)
+    loader = Loader(lambda: get_gateway().database_url or "")
     try:
         yield loader.load
     finally:

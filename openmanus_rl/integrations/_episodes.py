@@ -57,7 +57,9 @@ class Plan:
 def outcome(info: Mapping[str, Any], *, truncated: bool) -> str:
     """Return how an episode ended: what the environment says of success counts most."""
     for key in _SUCCESS_KEYS:
-        said = np.asarray(info.get(key))
+        if key not in info:
+            continue
+        said = np.asarray(info[key])
         # One yes or no, as a bool or as 0.0 and 1.0; anything else under that name is something else.
         if said.size == 1 and said.dtype.kind in "biuf" and not np.isnan(said):
             return "success" if said else "failed"

@@ -89,7 +89,7 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         try:
             observations, rewards, terminations, truncations, infos = self.env.step(actions)
         except BaseException as error:
-            self._interrupt(f"{type(error).__name__}: {error}")
+            self._fail(error)
             raise
         self._frames = None
         seen = list(iterate(self.env.observation_space, observations))
@@ -118,7 +118,8 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
 
     def close(self, **kwargs: Any) -> None:
         """Close the environments; episodes under way end as interrupted."""
-        self._interrupt(CLOSE_MESSAGE)
+        for episodes in self._episodes:
+            episodes.end("interrupted", message=CLOSE_MESSAGE)
         super().close(**kwargs)
 
     def _record(
@@ -150,9 +151,10 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         fields = self._books.fields(observation, _info_of(infos, index), seed=seed)
         self._episodes[index].begin(observation, **fields)
 
-    def _interrupt(self, message: str) -> None:
+    def _fail(self, error: BaseException) -> None:
+        """End every episode with what broke the step; which of the environments it was, nobody tells."""
         for episodes in self._episodes:
-            episodes.end("interrupted", message=message)
+            episodes.fail(error)
 
 
 def _seed_of(seed: int | list[int | None] | None, index: int) -> int | None:

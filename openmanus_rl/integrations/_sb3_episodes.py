@@ -10,6 +10,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._beginning import Axis
 from openmanus_rl.integrations._episodes import Episodes, Plan, outcome
 from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick
 from openmanus_rl.integrations._videos import require_encoder
@@ -18,7 +19,7 @@ from openmanus_rl.recorder import Rollout
 __all__ = ["TrainingEpisodes", "episodes_of", "info_of_turn", "plan_for"]
 
 # They are recorded in their own places.
-_NOT_INFO = ("terminal_observation", "episode")
+_NOT_INFO = ("terminal_observation", "episode", "TimeLimit.truncated")
 _FRAMES_PER_SECOND = 30.0
 
 
@@ -62,11 +63,18 @@ def info_of_turn(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TrainingEpisodes:
-    """Follows the steps of training; a step in which no episode ends and none is watched costs next to nothing."""
+    """Follows the steps of training, with pictures of what is seen, each turn at once."""
 
     def __init__(
-        self, env: VecEnv, *, plan: Plan, new_rollout: Callable[..., Rollout], environment: str | None
+        self,
+        env: VecEnv,
+        *,
+        plan: Plan,
+        new_rollout: Callable[..., Rollout],
+        environment: str | None,
+        axis: Axis,
     ) -> None:
+        self._axis = axis
         self._originals = Originals(env)
         self._monitored = is_monitored(env)
         self._episodes = episodes_of(env, plan=plan, new_rollout=new_rollout, environment=environment)
@@ -75,14 +83,15 @@ class TrainingEpisodes:
         self._lengths = np.zeros(env.num_envs, dtype=int)
         self._watched: list[int] = []
 
-    def begin(self, observations: Any, *, step: int) -> None:
+    def begin(self, observations: Any, *, timesteps: int) -> None:
         """Begin an episode of each environment: they were reset."""
+        step = self._axis.step(timesteps)
         seen = self._originals.observations(observations)
         for index, episodes in enumerate(self._episodes):
             episodes.begin(pick(seen, index), step=step)
         self._choose()
 
-    def take(self, values: Mapping[str, Any], *, step: int) -> None:
+    def take(self, values: Mapping[str, Any], *, timesteps: int) -> None:
         """Record a step of all environments by the local variables of the training loop."""
         dones: np.ndarray[Any, Any] = values["dones"]
         if not self._monitored:
@@ -91,7 +100,10 @@ class TrainingEpisodes:
         if self._watched:
             self._take_turns(values)
         if dones.any():
-            self._end(values, step=step)
+            self._end(values, step=self._axis.step(timesteps))
+
+    def settle(self) -> None:
+        """Nothing: every turn was written at once."""
 
     def pause(self, message: str) -> None:
         """Close what is open: nobody knows whether training will go on."""

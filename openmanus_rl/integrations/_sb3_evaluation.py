@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._beginning import axis_of
 from openmanus_rl.integrations._episodes import Episodes, outcome
 from openmanus_rl.integrations._sb3_episodes import episodes_of, info_of_turn, plan_for
 from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick, runs
@@ -16,11 +21,29 @@ from openmanus_rl.recorder import Evaluation, Run
 
 __all__ = ["OpenManusEvalCallback"]
 
+_MASKS = "action_masks"
+
+
+class _Masked:
+    """A model that predicts under the masks of the environments; in all else it is the model."""
+
+    def __init__(self, model: BaseAlgorithm, env: VecEnv) -> None:
+        self._model = model
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def predict(self, observation: Any, **options: Any) -> Any:
+        masks = np.stack(self._env.env_method(_MASKS))
+        return self._model.predict(observation, action_masks=masks, **options)  # type: ignore[call-arg]
+
 
 class OpenManusEvalCallback(EvalCallback):
     """An `EvalCallback` whose evaluations are recorded, each with its episodes as rollouts.
 
-    It records to the given run, else to that of the `OpenManusCallback` beside it.
+    It records to the given run, else to that of the `OpenManusCallback` beside it. A model that takes action masks,
+    such as MaskablePPO, is evaluated with those of the environment, as sb3-contrib's `MaskableEvalCallback` does.
     """
 
     def __init__(
@@ -32,16 +55,19 @@ class OpenManusEvalCallback(EvalCallback):
         turn_interval_episodes: int = 5,
         frame_interval: int = 0,
         video_interval_episodes: int = 0,
+        use_masking: bool = True,
         **options: Any,
     ) -> None:
         """Evaluate as `EvalCallback` does with the same options.
 
         Of each evaluation the first and then every `turn_interval_episodes`-th episode has its turns, every
         `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. 0 means none.
+        `use_masking=False` evaluates a model without its masks.
         """
         super().__init__(eval_env, **options)
         self._run = run
         self._name = name
+        self._uses_masks = use_masking
         env: VecEnv = self.eval_env
         self._plan = plan_for(
             env,
@@ -60,6 +86,15 @@ class OpenManusEvalCallback(EvalCallback):
     def _on_rollout_start(self) -> None:
         # Before the first step, not at the first evaluation, which may be hours away.
         self._find_run()
+        if self._is_masked() and not self.eval_env.has_attr(_MASKS):
+            raise InvalidInput(
+                f"{environment_of(self.eval_env)}: {type(self.model).__name__} asks it for {_MASKS}, which it has not",
+                field="eval_env",
+                hint="wrap it in sb3_contrib's ActionMasker, or use_masking=False",
+            )
+
+    def _is_masked(self) -> bool:
+        return self._uses_masks and _MASKS in inspect.signature(self.model.predict).parameters
 
     def _find_run(self) -> Run:
         run = self._run or runs.get(self.model)
@@ -74,15 +109,31 @@ class OpenManusEvalCallback(EvalCallback):
     def _on_step(self) -> bool:
         if self.eval_freq <= 0 or self.n_calls % self.eval_freq != 0:
             return super()._on_step()
-        environment = environment_of(self.eval_env)
-        with self._find_run().evaluation(
-            step=self.num_timesteps, name=self._name, environment=environment
-        ) as evaluation:
+        run = self._find_run()
+        step, environment = axis_of(run).step(self.num_timesteps), environment_of(self.eval_env)
+        with run.evaluation(step=step, name=self._name, environment=environment) as evaluation:
             self._episodes = episodes_of(self.eval_env, plan=self._plan, new_rollout=evaluation.rollout)
             self._begun, self._lengths = set(), []
-            goes_on = super()._on_step()
+            try:
+                with self._masked():
+                    goes_on = super()._on_step()
+            except BaseException as error:
+                for episodes in self._episodes:
+                    episodes.fail(error)
+                raise
             self._finish(evaluation)
         return goes_on
+
+    @contextmanager
+    def _masked(self) -> Iterator[None]:
+        """Let Stable-Baselines3's own loop evaluate with masks: whom it asks for actions adds them."""
+        model = self.model
+        if self._is_masked():
+            self.model = _Masked(model, self.eval_env)  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            self.model = model
 
     def _finish(self, evaluation: Evaluation) -> None:
         for episodes in self._episodes:

@@ -8,6 +8,7 @@ from typing import Any
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import KVWriter, Logger
 
+from openmanus_rl.integrations._beginning import axis_of
 from openmanus_rl.integrations._trainer_numbers import numbers_of
 from openmanus_rl.recorder import Run
 
@@ -22,6 +23,7 @@ class MetricsWriter(KVWriter):
     def __init__(self, run: Run, model: BaseAlgorithm) -> None:
         self._run = run
         self._model = model
+        self._axis = axis_of(run)
         self._logger: Logger | None = None
         self._next_progress = 0.0
         self._last_step = -1
@@ -42,7 +44,7 @@ class MetricsWriter(KVWriter):
         self._last_step = step
         metrics = numbers_of(key_values)
         if metrics:
-            self._run.log(metrics, step=step)
+            self._run.log(metrics, step=self._axis.step(step))
         if time.monotonic() >= self._next_progress:
             self._next_progress = time.monotonic() + _PROGRESS_SECONDS
             self.say_progress()
@@ -57,7 +59,8 @@ class MetricsWriter(KVWriter):
     def say_progress(self) -> None:
         """Say how far training is."""
         done, total = self._model.num_timesteps, self._model._total_timesteps
-        self._run.update(current_step=done, progress=min(1.0, done / total) if total > 0 else None)
+        progress = min(1.0, done / total) if total > 0 else None
+        self._run.update(current_step=self._axis.step(done), progress=progress)
 
     def close(self) -> None:
         """Nothing: the run is not the logger's to end."""

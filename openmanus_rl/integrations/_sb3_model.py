@@ -15,7 +15,16 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize, i
 from openmanus_rl.integrations._readable import as_plain
 from openmanus_rl.recorder import Run
 
-__all__ = ["Originals", "algorithm_of", "config_of", "environment_of", "is_monitored", "pick", "runs"]
+__all__ = [
+    "Originals",
+    "algorithm_of",
+    "config_of",
+    "environment_of",
+    "is_monitored",
+    "pick",
+    "runs",
+]
+
 
 runs: WeakKeyDictionary[BaseAlgorithm, Run] = WeakKeyDictionary()
 """To which run a model is being recorded, so that callbacks beside each other record to the same."""

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-import logging
-import tempfile
+import secrets
 import weakref
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from stable_baselines3.common.callbacks import BaseCallback
 
 from openmanus_rl.errors import InvalidInput
+from openmanus_rl.integrations._beginning import Axis, axis_of, begin_after
 from openmanus_rl.integrations._episodes import Plan, check_interval
+from openmanus_rl.integrations._sb3_checkpoints import save_checkpoint
 from openmanus_rl.integrations._sb3_episodes import TrainingEpisodes, plan_for
 from openmanus_rl.integrations._sb3_metrics import MetricsWriter
 from openmanus_rl.integrations._sb3_model import algorithm_of, config_of, environment_of, runs
+from openmanus_rl.integrations._sb3_quick import QuickEpisodes
 from openmanus_rl.recorder import Run, init
+from openmanus_rl.recorder.beginning import Resume
 
 __all__ = ["OpenManusCallback"]
 
-_logger = logging.getLogger(__name__)
+_FLUSH_SECONDS = 30.0
+_BROKEN_OFF = "training was broken off"
 
 
 class OpenManusCallback(BaseCallback):
     """Records what a model's `learn` does: metrics, episodes, frames and checkpoints.
 
     Metrics are everything that the model's logger writes. Every episode is a rollout with its return and length; every
-    n-th has its turns, and pictures where the environment draws them.
+    n-th has its turns, and pictures where the environment draws them. Turns are written when the episode ends and about
+    every second, so a process that is killed takes those since then with it; turns with pictures are written at once.
+
+    A run that the callback makes goes by `run_name`, or a name of its own. Training that counts on from earlier steps
+    (`reset_num_timesteps=False`, also after `load`) goes on with the run of that name from there; training that begins
+    anew takes its place, and what it had stays readable but no longer counts, unless resume="never" refuses it. In a
+    run that is still open, one that was given or kept by `finish_run=False`, training goes on behind what is there.
     """
 
     def __init__(
@@ -37,7 +47,7 @@ class OpenManusCallback(BaseCallback):
         *,
         name: str | None = None,
         run_name: str | None = None,
-        resume: Literal["allow", "must", "never"] = "allow",
+        resume: Resume = "allow",
         tags: Sequence[str] | None = None,
         environment: str | None = None,
         finish_run: bool = True,
@@ -46,20 +56,29 @@ class OpenManusCallback(BaseCallback):
         frame_interval: int = 0,
         video_interval_episodes: int = 0,
         checkpoint_interval_steps: int = 0,
+        save_vecnormalize: bool = True,
+        save_replay_buffer: bool = False,
         verbose: int = 0,
     ) -> None:
         """Record to the given run, or to one that is made when training begins and ends with it.
 
-        With `finish_run=False` a run made here stays open for another `learn`; `callback.run.finish()` ends it.
+        With `finish_run=False` a run made here stays open for another `learn`; `callback.run.finish()` ends it. Either
+        way `callback.run` stays at hand, for its id, its stats and `flush()`.
         `record_every` n-th episode becomes a rollout; of these, every `turn_interval_episodes`-th has its turns and
         every `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. The model is
-        saved every `checkpoint_interval_steps` steps and at the end. 0 means never.
+        saved every `checkpoint_interval_steps` steps and at the end. 0 means never. The statistics of VecNormalize and,
+        if asked for, the replay buffer are in the same file: `load_vec_normalize` and `load_replay_buffer` read them.
         """
         super().__init__(verbose)
         check_interval("checkpoint_interval_steps", checkpoint_interval_steps)
         self._given_run = run
         self._own_run: Run | None = None
-        self._about_run: dict[str, Any] = {"name": name, "run_name": run_name, "resume": resume, "tags": tags}
+        self._has_ended = False
+        self._name = name
+        self._run_name = run_name
+        self._made_name: str | None = None
+        self._resume: Resume = resume
+        self._tags = tags
         self._environment = environment
         self._finishes = finish_run
         self._intervals = {
@@ -69,17 +88,18 @@ class OpenManusCallback(BaseCallback):
             "video_interval_episodes": video_interval_episodes,
         }
         self._checkpoint_interval = checkpoint_interval_steps
+        self._saved_with = {"vec_normalize": save_vecnormalize, "replay_buffer": save_replay_buffer}
         self._next_checkpoint = 0
-        self._saved_at = -1
         self._metrics: MetricsWriter | None = None
-        self._episodes: TrainingEpisodes | None = None
+        self._axis: Axis
+        self._episodes: TrainingEpisodes | QuickEpisodes | None = None
         # What was seen last; still the same when training goes on, and another after a reset.
         self._left_at: Any = None
         self._abandoned: weakref.finalize[Any, Any] | None = None
 
     @property
     def run(self) -> Run:
-        """The run that is recorded to; before training there is none unless it was given."""
+        """The run that is or was recorded to; before training there is none unless it was given."""
         run = self._given_run or self._own_run
         if run is None:
             raise InvalidInput(
@@ -100,16 +120,18 @@ class OpenManusCallback(BaseCallback):
             self._episodes.fail(error)
             self._episodes = None
         self._stop()
-        if self._own_run is not None:
+        if self._own_run is not None and not self._has_ended:
             self._own_run.__exit__(kind, error, trace)
-            self._own_run = None
+            self._has_ended = True
 
     def _on_training_start(self) -> None:
         # First: what can't be recorded as asked for is refused before there is a run of it.
         plan = plan_for(self.training_env, self._intervals)
-        run = self._given_run or self._own_run or self._begin_run()
-        runs[self.model] = run
         self._stop()
+        run = self._given_run or self._open_run() or self._begin_run()
+        self._axis = axis_of(run)
+        self._axis.begin(self.num_timesteps)
+        runs[self.model] = run
         self._metrics = MetricsWriter(run, self.model)
         self._metrics.attach(self.logger)
         if self._own_run is not None:
@@ -121,19 +143,50 @@ class OpenManusCallback(BaseCallback):
             interval = self._checkpoint_interval
             self._next_checkpoint = (self.num_timesteps // interval + 1) * interval
 
+    def _open_run(self) -> Run | None:
+        """Return the callback's run if it is open and this training belongs to it."""
+        run = self._own_run
+        if run is None or self._has_ended:
+            return None
+        if self._finishes and self.num_timesteps == 0:
+            # An exception that somebody caught had broken off the last training; this is another one.
+            run.finish("failed", message=_BROKEN_OFF)
+            self._has_ended, self._episodes = True, None
+            return None
+        return run
+
     def _begin_run(self) -> Run:
+        """Begin a run, or go on with that of the same name from where the model is."""
         algorithm = algorithm_of(self.model)
         environment = self._environment or environment_of(self.training_env)
-        about = dict(self._about_run)
-        self._own_run = init(
-            about.pop("name") or about["run_name"] or f"{environment}-{algorithm}",
+        name = self._name or self._run_name or f"{environment}-{algorithm}"
+        if self._own_run is not None:
+            # The next one asks the database how far this one came.
+            self._own_run.flush(timeout_seconds=_FLUSH_SECONDS)
+        begin = partial(
+            init,
+            name,
             algorithm=algorithm,
             environment=environment,
             config=config_of(self.model),
+            tags=self._tags,
             total_steps=self.model._total_timesteps,
-            **about,
         )
+        self._own_run = self._go_on(begin, name) if self.num_timesteps > 0 else self._begin_anew(begin, name)
+        self._has_ended = False
         return self._own_run
+
+    def _go_on(self, begin: Callable[..., Run], name: str) -> Run:
+        # What the run has beyond this step, training makes anew. "never" is for those who begin.
+        self._made_name = self._made_name or _unique(name)
+        resume: Resume = "must" if self._resume == "must" else "allow"
+        return begin_after(begin, self._run_name or self._made_name, self.num_timesteps, resume=resume)
+
+    def _begin_anew(self, begin: Callable[..., Run], name: str) -> Run:
+        if self._run_name is None:
+            self._made_name = _unique(name)
+            return begin(run_name=self._made_name)
+        return begin_after(begin, self._run_name, -1, resume=self._resume)
 
     def _watch_episodes(self, run: Run, plan: Plan) -> None:
         if self._episodes is not None and self._left_at is not None and self.model._last_obs is self._left_at:
@@ -142,29 +195,36 @@ class OpenManusCallback(BaseCallback):
         if self._episodes is not None:
             self._episodes.pause("the environment was reset in the middle of the episode")
         env = self.training_env
-        self._episodes = TrainingEpisodes(env, plan=plan, new_rollout=run.rollout, environment=self._environment)
-        self._episodes.begin(self.model._last_obs, step=self.num_timesteps)
+        kind = TrainingEpisodes if plan.looks else QuickEpisodes
+        self._episodes = kind(env, plan=plan, new_rollout=run.rollout, environment=self._environment, axis=self._axis)
+        self._episodes.begin(self.model._last_obs, timesteps=self.num_timesteps)
 
     def _on_step(self) -> bool:
         # Algorithms that step environments in a way of their own (evolution strategies) have metrics only.
         if self._episodes is not None and "dones" in self.locals:
-            self._episodes.take(self.locals, step=self.num_timesteps)
+            self._episodes.take(self.locals, timesteps=self.num_timesteps)
         if self._checkpoint_interval and self.num_timesteps >= self._next_checkpoint:
             self._next_checkpoint += self._checkpoint_interval
             self._save_checkpoint()
         return True
 
+    def _on_rollout_end(self) -> None:
+        if self._episodes is not None:
+            self._episodes.settle()
+
     def _on_training_end(self) -> None:
         self._left_at = self.model._last_obs
-        if self._checkpoint_interval and self._saved_at != self.num_timesteps:
+        if self._checkpoint_interval:
+            # Also where one of this step is there: it was saved before the model learnt from the last steps.
             self._save_checkpoint()
         if self._metrics is not None:
             self._metrics.write_rest()
         self._stop()
+        # An evaluation beside another training is to find that one's run.
+        runs.pop(self.model, None)
         if self._own_run is not None and self._finishes:
             self._own_run.finish()
-            # Another learn() makes another run: what is completed stays as it was.
-            self._own_run, self._episodes = None, None
+            self._has_ended, self._episodes = True, None
 
     def _stop(self) -> None:
         if self._episodes is not None:
@@ -177,19 +237,15 @@ class OpenManusCallback(BaseCallback):
             self._abandoned = None
 
     def _save_checkpoint(self) -> None:
-        step = self.num_timesteps
-        try:
-            with tempfile.TemporaryDirectory(prefix="openmanus-rl-checkpoint-") as folder:
-                path = Path(folder) / "model.zip"
-                self.model.save(path)
-                self.run.log_checkpoint(step, step=step, file=path, metadata={"algorithm": algorithm_of(self.model)})
-        except OSError as error:
-            _logger.warning("checkpoint of step %d: not saved: %s", step, error)
-            return
-        self._saved_at = step
+        step = self._axis.step(self.num_timesteps)
+        save_checkpoint(self.run, self.model, step=step, **self._saved_with)
+
+
+def _unique(name: str) -> str:
+    return f"{name}-{secrets.token_hex(4)}"
 
 
 def _abandon(run: Run, metrics: MetricsWriter) -> None:
     """Say of a run whose training was broken off, by an exception that somebody caught, that it will not go on."""
     metrics.detach()
-    run.finish("failed", message="training was broken off")
+    run.finish("failed", message=_BROKEN_OFF)

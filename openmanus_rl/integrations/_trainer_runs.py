@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from openmanus_rl.errors import StackError, TransientError
+from openmanus_rl.integrations._beginning import begin_after
 from openmanus_rl.integrations._extras import provided_by, require
 from openmanus_rl.recorder import Run, init
-from openmanus_rl.recorder.init import Resume
+from openmanus_rl.recorder.beginning import Resume
 from openmanus_rl.settings import pass_on_run
 
 with provided_by("trl"):
     from transformers import TrainerState, TrainingArguments
 
-__all__ = ["Resume", "RunMaker", "join", "join_together"]
-
-_logger = logging.getLogger(__name__)
+__all__ = ["Resume", "RunMaker", "join_again", "join_together"]
 
 # Kept in trainer_state.json with every checkpoint, so that training that goes on from one finds its run.
 _STATE_KEY = "openmanus_rl"
@@ -58,19 +56,14 @@ class RunMaker:
             algorithm=self._algorithm or _algorithm(args),
             environment=self.environment,
             config=_config(args, model),
-            run_name=run_name,
             tags=self._tags,
             total_steps=state.max_steps if state.max_steps > 0 else None,
         )
-        # What the run has beyond this step, training makes anew; from the beginning, that is all of it.
         if state.global_step > 0:
             # "never" is for those who begin: a checkpoint is there to be gone on from.
-            return begin(rewind_to_step=state.global_step, resume="must" if self._resume == "must" else "allow")
-        try:
-            return begin(rewind_to_step=-1, resume=self._resume)
-        except (TransientError, StackError) as error:
-            _logger.warning("run %s: taken for a new one, since nobody can be asked now (%s)", run_name, error)
-            return begin(resume=self._resume)
+            resume: Resume = "must" if self._resume == "must" else "allow"
+            return begin_after(begin, run_name, state.global_step, resume=resume)
+        return begin_after(begin, run_name, -1, resume=self._resume)
 
     def _run_name_for(self, args: TrainingArguments, state: TrainerState) -> str:
         kept = _kept_with_checkpoints(state).get(_STATE_KEY)
@@ -83,17 +76,29 @@ class RunMaker:
         return given
 
 
-def join(run_id: str, rewinds: Sequence[int]) -> Run:
-    """Return another way to record to a run that is there."""
-    pass_on_run(run_id, rewinds=rewinds)
-    return init()
+def join_again(run: Run) -> Run:
+    """Return another way to record to a run that this process has finished."""
+    # A copy of a run, as a pickled one, is a way to join it.
+    return _passed_on(copy(run))
 
 
 def join_together(run: Run | None) -> Run:
     """Return, in each process of a job, a way to record to the run of the main one; all of them must call this."""
-    place = (run.id, list(run.rewinds)) if run is not None else None
-    (shared,) = require("accelerate.utils", extra="trl").broadcast_object_list([place])
-    return run or join(*shared)
+    place = (run, run.next_step) if run is not None else None
+    ((shared, next_step),) = require("accelerate.utils", extra="trl").broadcast_object_list([place])
+    if run is not None:
+        return run
+    joined = _passed_on(shared)
+    joined.next_step = next_step
+    return joined
+
+
+def _passed_on(run: Run) -> Run:
+    """Let the processes that this one starts join the run, until it is finished here."""
+    if not run.is_passed_on:
+        pass_on_run(run.id, rewinds=run.rewinds)
+        run.is_passed_on = True
+    return run
 
 
 def _kept_with_checkpoints(state: TrainerState) -> dict[str, Any]:

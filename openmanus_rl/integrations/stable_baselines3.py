@@ -14,7 +14,8 @@ from __future__ import annotations
 from openmanus_rl.integrations._extras import provided_by
 
 with provided_by("sb3"):
+    from openmanus_rl.integrations._sb3_checkpoints import load_replay_buffer, load_vec_normalize
     from openmanus_rl.integrations._sb3_evaluation import OpenManusEvalCallback
     from openmanus_rl.integrations._sb3_training import OpenManusCallback
 
-__all__ = ["OpenManusCallback", "OpenManusEvalCallback"]
+__all__ = ["OpenManusCallback", "OpenManusEvalCallback", "load_replay_buffer", "load_vec_normalize"]

@@ -12,6 +12,8 @@ A loop of your own puts `OpenManusLogger` beside its other loggers and calls `lo
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -20,6 +22,7 @@ from typing import Any
 from openmanus_rl.integrations._extras import provided_by
 from openmanus_rl.integrations._trainer_numbers import numbers_of
 from openmanus_rl.recorder import Run, init
+from openmanus_rl.recorder.exits import how_it_ended
 
 with provided_by("tinker"):
     from tinker_cookbook.checkpoint_utils import get_last_checkpoint
@@ -31,6 +34,7 @@ with provided_by("tinker"):
 
 __all__ = ["OpenManusLogger", "log_trajectory_groups", "recording"]
 
+_logger = logging.getLogger(__name__)
 _TRAIN_SPLIT = "train"
 
 
@@ -51,6 +55,8 @@ class OpenManusLogger(ml_log.Logger):
         self.run = run or init(name, algorithm=algorithm, environment=environment, run_name=run_name)
         self._url = url
         self._last_step = 0
+        # An earlier one that is being handled, as where training is tried again, says nothing of this training.
+        self._handled_before = sys.exc_info()[1]
 
     def log_hparams(self, config: Any) -> None:
         """Keep the configuration with the run."""
@@ -74,9 +80,11 @@ class OpenManusLogger(ml_log.Logger):
         self.run.flush(timeout_seconds=30.0)
 
     def close(self) -> None:
-        """End the run, if the logger began it; nothing waits for delivery."""
+        """End the run, if the logger began it: as failed where an exception is under way. Nothing is waited for."""
         if self._owns_run:
-            self.run.finish()
+            error = sys.exc_info()[1]
+            status, message = how_it_ended(None if error is self._handled_before else error)
+            self.run.finish(status, message=message)
 
     def get_logger_url(self) -> str | None:
         """Return where the run can be seen, if that was said."""
@@ -125,6 +133,17 @@ def _last_batch(log_path: str) -> int:
     return (checkpoint.batch or 0) - 1 if checkpoint is not None else -1
 
 
+def _check_beginning(run: Run, log_path: str | None) -> None:
+    """Warn where the loop is going to train again on batches that the run has."""
+    begins_at = _last_batch(log_path) + 1 if log_path is not None else 0
+    if begins_at < run.next_step:
+        _logger.warning(
+            "run %s has steps up to %d, and the loop begins at %d: the run will have points twice; to go on from the "
+            "loop's checkpoint instead, begin it by recording(run_name=..., log_path=%r)",
+            run.id, run.next_step - 1, begins_at, log_path,
+        )  # fmt: skip
+
+
 @contextmanager
 def _replaced(module: ModuleType, name: str, function: Any) -> Iterator[None]:
     before = getattr(module, name)
@@ -142,6 +161,7 @@ def _hooked(run: Run, tokenizer: Tokenizer | None) -> Iterator[None]:
 
     def set_up_with_ours(*args: Any, **options: Any) -> ml_log.Logger:
         logger = set_up(*args, **options)
+        _check_beginning(run, options.get("log_dir", args[0] if args else None))
         ours = OpenManusLogger(run)
         config = options.get("config", args[3] if len(args) > 3 else None)
         if config is not None:

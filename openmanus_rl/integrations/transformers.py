@@ -5,7 +5,8 @@
     trainer = Trainer(model=model, args=args, train_dataset=dataset, callbacks=[OpenManusCallback()])
     trainer.train()
 
-Step n of the record is what Trainer calls global step n: the n-th update, begun when n - 1 were done.
+Step n of the record is what Trainer calls global step n: the n-th update, begun when n - 1 were done. Only a second
+`train()` in a run that was given goes on behind what the run has.
 """
 
 # ruff: noqa: ARG002 - the trainer decides what its callbacks are given
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from openmanus_rl.integrations._beginning import Axis, axis_of
 from openmanus_rl.integrations._extras import provided_by
 from openmanus_rl.integrations._trainer_checkpoints import CheckpointPacker
 from openmanus_rl.integrations._trainer_numbers import numbers_of
@@ -25,7 +27,7 @@ with provided_by("trl"):
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-    from openmanus_rl.integrations._trainer_runs import Resume, RunMaker, join, join_together
+    from openmanus_rl.integrations._trainer_runs import Resume, RunMaker, join_again, join_together
 
 __all__ = ["OpenManusCallback"]
 
@@ -71,7 +73,9 @@ class OpenManusCallback(TrainerCallback):
         """Whether the processes beside the main one have something to record, too."""
         self._owns_run = run is None
         self._is_training = False
+        self._has_trained = False
         self._has_ended = False
+        self._axis = Axis(0)
         self._step: Step | None = None
         self._open_step: Step | None = None
         self._evaluation: Evaluation | None = None
@@ -85,16 +89,20 @@ class OpenManusCallback(TrainerCallback):
         if self._is_training:
             self._break_off("training was begun again before it had ended")
         main = state.is_world_process_zero
-        if main and (self.run is None or self._has_ended):
+        if main and (self.run is None or self._is_done):
+            self._end()
             self._begin(args, state, model)
         if self.in_every_process and args.world_size > 1:
-            self.run = join_together(self.run)
-        self._is_training = self.run is not None
+            self._join_main(is_main=main)
+        if self.run is not None:
+            self._axis = axis_of(self.run)
+            self._axis.begin(state.global_step)
+            self._is_training = True
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Begin the step that will bring training to the next global step."""
         if self.run is not None:
-            self._step = self._open_step = self.run.step(state.global_step + 1)
+            self._step = self._open_step = self.run.step(self._axis.step(state.global_step + 1))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the step; its figures follow when the trainer logs them."""
@@ -117,13 +125,14 @@ class OpenManusCallback(TrainerCallback):
         if not state.is_world_process_zero or not numbers:
             return
         run = self.ensure_run(args, state, model)
-        run.log(numbers, step=state.global_step)
+        step = self.step_of(state)
+        run.log(numbers, step=step)
         figures = {field: numbers[name] for name, field in _STEP_FIELDS.items() if name in numbers}
-        if figures and self._step is not None and self._step.number == state.global_step:
+        if figures and self._step is not None and self._step.number == step:
             self._step.log(**figures)
         if self._is_training:
             progress = min(state.global_step / state.max_steps, 1.0) if state.max_steps > 0 else None
-            run.update(current_step=state.global_step, progress=progress)
+            run.update(current_step=step, progress=progress)
         self._summary |= numbers
 
     def on_prediction_step(
@@ -161,7 +170,7 @@ class OpenManusCallback(TrainerCallback):
         """Record the metrics of predictions, which the trainer does not log, and the evaluation that they are."""
         if state.is_world_process_zero:
             run = self.ensure_run(args, state, model)
-            run.log(numbers_of(metrics or {}), step=state.global_step)
+            run.log(numbers_of(metrics or {}), step=self.step_of(state))
             self._end_evaluation(state, metrics or {})
         self._evaluation = None
 
@@ -171,20 +180,20 @@ class OpenManusCallback(TrainerCallback):
             return
         folder = _checkpoint_folder(args, state)
         metadata = {"path": str(folder), "epoch": state.epoch, "best_metric": state.best_metric}
-        self.run.log_checkpoint(state.global_step, step=state.global_step, metadata=metadata)
+        step = self.step_of(state)
+        self.run.log_checkpoint(step, step=step, metadata=metadata)
         if self._packer is not None:
-            self._packer.send(self.run, folder, step=state.global_step, metadata=metadata)
+            self._packer.send(self.run, folder, step=step, metadata=metadata)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run, if the callback began it."""
-        self._is_training = False
+        self._is_training, self._has_trained = False, True
         if self._packer is not None:
             self._packer.wait()
         if self.run is None or not state.is_world_process_zero:
             return
         if self._owns_run:
-            self.run.finish(summary=self._summary)
-            self._has_ended = True
+            self._end()
         else:
             self.run.update(summary=self._summary)
 
@@ -193,10 +202,14 @@ class OpenManusCallback(TrainerCallback):
         if self.run is None:
             self._begin(args, state, model)
         elif self._has_ended:
-            self.run = join(self.run.id, self.run.rewinds)
+            self.run = join_again(self.run)
             self._has_ended = False
         assert self.run is not None
         return self.run
+
+    def step_of(self, state: TrainerState) -> int:
+        """Return the step of the run at which training is; another one where the run was trained before."""
+        return self._axis.step(state.global_step)
 
     @property
     def step(self) -> Step | None:
@@ -206,15 +219,31 @@ class OpenManusCallback(TrainerCallback):
     def evaluation(self, state: TrainerState) -> Evaluation | None:
         """Return the evaluation that is under way, or begin one; None in processes that are not the main one."""
         if self._evaluation is None and self.run is not None and state.is_world_process_zero:
-            self._evaluation = self.run.evaluation(step=state.global_step)
+            self._evaluation = self.run.evaluation(step=self.step_of(state))
         return self._evaluation
 
     def _begin(self, args: TrainingArguments, state: TrainerState, model: Any) -> None:
         self.run = self.maker.make(args, state, model)
-        self._has_ended = False
+        self._has_ended = self._has_trained = False
         self._summary = {}
         # Called before the recorder's own: what is registered last is called first.
         atexit.register(self._end_at_exit, self.run)
+
+    def _join_main(self, *, is_main: bool) -> None:
+        """Record to the run of the main process, which may be another one than that of the last training."""
+        before, self.run = self.run, join_together(self.run if is_main else None)
+        if before is not None and before is not self.run:
+            before.finish()
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether the run is one of the callback's own, of a training that has ended."""
+        return self._owns_run and (self._has_trained or self._has_ended)
+
+    def _end(self) -> None:
+        if self.run is not None and not self._has_ended:
+            self.run.finish(summary=self._summary)
+            self._has_ended = True
 
     def _end_evaluation(self, state: TrainerState, metrics: Mapping[str, Any]) -> None:
         evaluation = self.evaluation(state)

@@ -6,19 +6,24 @@
     record_rollouts(trainer)
     trainer.train()
 
-The completions of one prompt are a group of the step in which they were generated, or of the evaluation.
+The completions of one prompt are a group of the step in which they were generated, or of the evaluation. Each has the
+other columns of its row of the dataset, such as the expected answer, in `metadata`. A function tells which succeeded:
+
+    record_rollouts(trainer, success=lambda completion, answer: answer in completion)
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.integrations._extras import provided_by
+from openmanus_rl.integrations._readable import as_plain
 from openmanus_rl.integrations._trainer_turns import Tokens, text_of, tokens_by_turn, turns_of
 from openmanus_rl.recorder import Evaluation, Group, Rollout, Step
 
@@ -39,13 +44,19 @@ _GENERATE = "_generate_and_score_completions"
 _SCORE = "_calculate_rewards"
 # Should a trainer of another version hand over something else, training is not to stop for it.
 _UNEXPECTED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
+Success = Callable[..., bool | None]
+
 _LOGPROBS = ("sampling_per_token_logps", "old_per_token_logps")
 
 
-def record_rollouts(trainer: Trainer, callback: OpenManusCallback | None = None) -> OpenManusCallback:
+def record_rollouts(
+    trainer: Trainer, callback: OpenManusCallback | None = None, *, success: Success | None = None
+) -> OpenManusCallback:
     """Record every completion of a trainer, and what `OpenManusCallback` records; return that callback.
 
-    The callback is the given one, or the one that the trainer has, or a new one.
+    The callback is the given one, or the one that the trainer has, or a new one. `success` is asked of each completion
+    and says True, False, or None if there is no telling. Of `prompt`, `completion`, `completion_ids`, `rewards` (by
+    the names of the reward functions that applied) and the columns of the dataset it is given those that it names.
     """
     for method in (_GENERATE, _SCORE):
         if not callable(getattr(trainer, method, None)):
@@ -58,12 +69,15 @@ def record_rollouts(trainer: Trainer, callback: OpenManusCallback | None = None)
     callback = callback or next(iter(known), None) or OpenManusCallback()
     if callback not in known:
         trainer.add_callback(callback)
-    if not isinstance(getattr(getattr(trainer, _GENERATE), "__self__", None), _CompletionRecorder):
+    recorder = getattr(getattr(trainer, _GENERATE), "__self__", None)
+    if not isinstance(recorder, _CompletionRecorder):
         callback.in_every_process = True
         callback.maker.environment = callback.maker.environment or _environment(trainer)
         recorder = _CompletionRecorder(trainer, callback)
         setattr(trainer, _GENERATE, recorder.generate)
         setattr(trainer, _SCORE, recorder.score)
+    if success is not None:
+        recorder.judge = _Judge(success)
     return callback
 
 
@@ -79,10 +93,35 @@ class _Batch:
     """A row a completion of all processes, a column a reward function."""
 
 
+class _Judge:
+    """Asks a function whether a completion succeeded; one that raises is told of once, and stops nothing."""
+
+    def __init__(self, success: Success) -> None:
+        self._success = success
+        self._has_warned = False
+        parameters = inspect.signature(success).parameters.values()
+        self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        self._names = {parameter.name for parameter in parameters}
+
+    def status(self, facts: Mapping[str, Any], *, otherwise: str) -> str:
+        """Return how the completion came out, by what is known of it."""
+        asked = {name: value for name, value in facts.items() if self._takes_all or name in self._names}
+        try:
+            said = self._success(**asked)
+            # A tensor or an array of one is a yes or no, too.
+            return otherwise if said is None else "success" if bool(said) else "failed"
+        except Exception as error:  # noqa: BLE001 - nothing that somebody's own function raises may stop training
+            if not self._has_warned:
+                _logger.warning("success(): it raised %r; completions that it does not judge have no success", error)
+            self._has_warned = True
+            return otherwise
+
+
 class _CompletionRecorder:
     """Stands in for the two methods of a trainer in which completions come about."""
 
     def __init__(self, trainer: Any, callback: OpenManusCallback) -> None:
+        self.judge: _Judge | None = None
         self._trainer = trainer
         self._callback = callback
         self._generate = getattr(trainer, _GENERATE)
@@ -135,21 +174,27 @@ class _CompletionRecorder:
             number = self._group_count + (first + place) // group_size
             if parent is not None and (group is None or group.number != number):
                 group = _group(parent, number, batch.prompts[place], batch.inputs[place])
-            with self._rollout(group, batch.prompts[place]) as rollout:
-                self._log(rollout, batch.prompts[place], batch.completions[place], rewards[place], tokens)
+            with self._rollout(group, batch.prompts[place], batch.inputs[place]) as rollout:
+                self._log(rollout, batch, place, rewards[place], tokens)
         self._group_count += math.ceil(len(batch.rewards) / group_size)
 
-    def _rollout(self, group: Group | None, prompt: Any) -> Rollout:
+    def _rollout(self, group: Group | None, prompt: Any, row: Mapping[str, Any]) -> Rollout:
         version = self._trainer.state.global_step
+        metadata = _metadata(row)
         if group is not None:
-            return group.rollout(policy_version=version)
+            return group.rollout(policy_version=version, metadata=metadata)
         # An evaluation's groups hang on its row, which only the main process has.
         assert self._callback.run is not None
         return self._callback.run.rollout(
-            step=version, policy_version=version, source="evaluation", task_description=text_of(prompt)
+            step=self._callback.step_of(self._trainer.state),
+            policy_version=version,
+            source="evaluation",
+            task_description=text_of(prompt),
+            metadata=metadata,
         )
 
-    def _log(self, rollout: Rollout, prompt: Any, completion: Any, rewards: list[float], tokens: Tokens) -> None:
+    def _log(self, rollout: Rollout, batch: _Batch, place: int, rewards: list[float], tokens: Tokens) -> None:
+        prompt, completion = batch.prompts[place], batch.completions[place]
         names = self._trainer.reward_func_names
         # None of a reward function, which does not apply to this prompt, has become NaN.
         found = {name: value for name, value in zip(names, rewards, strict=True) if not math.isnan(value)}
@@ -166,8 +211,12 @@ class _CompletionRecorder:
                 reward=found if turn is turns[-1] and found else None,
             )
         weights = dict(zip(names, self._trainer.reward_weights.tolist(), strict=True))
+        status = "truncated" if tokens.finish_reason == "length" else "completed"
+        if self.judge is not None:
+            said = {"completion": completion, "completion_ids": tokens.completion_ids, "rewards": found}
+            status = self.judge.status({**batch.inputs[place], "prompt": prompt, **said}, otherwise=status)
         rollout.complete(
-            "truncated" if tokens.finish_reason == "length" else "completed",
+            status,
             total_reward=sum(weights[name] * value for name, value in found.items()) if found else None,
         )
 
@@ -199,14 +248,14 @@ class _CompletionRecorder:
         return found
 
 
-def _group(parent: Step | Evaluation, number: int, prompt: Any, columns: Mapping[str, Any]) -> Group:
-    # The other columns of the dataset, such as the expected answer: what the reward functions are given.
-    plain = {
-        name: value
-        for name, value in columns.items()
-        if name != "prompt" and isinstance(value, (str, int, float, bool))
-    }
-    return parent.group(task=text_of(prompt), number=number, metadata={"columns": plain} if plain else None)
+def _group(parent: Step | Evaluation, number: int, prompt: Any, row: Mapping[str, Any]) -> Group:
+    return parent.group(task=text_of(prompt), number=number, metadata=_metadata(row))
+
+
+def _metadata(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the other columns of a row of the dataset, such as the expected answer: what reward functions see."""
+    columns = {name: as_plain(value) for name, value in row.items() if name != "prompt" and value is not None}
+    return {"columns": columns} if columns else None
 
 
 def _environment(trainer: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openmanus_rl import __version__
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.local.home import Home
+from openmanus_rl.local.home import Home, start_error
 from openmanus_rl.local.logs import configure_logging
 from openmanus_rl.local.progress import PipeProgress
 from openmanus_rl.local.stack_file import StackLock
@@ -27,20 +27,21 @@ def main() -> int:
     parser.add_argument("--progress-fd", type=int, required=True)
     options = parser.parse_args()
 
+    os.umask(0o077)  # Logs hold what was asked and answered: they are for their owner to read.
     home, progress = Home(options.home), PipeProgress(options.progress_fd)
     os.set_inheritable(options.progress_fd, False)  # Else Postgres would keep the pipe open and its reader waiting.
     configure_logging(home)
     os.chdir(home.root)  # The folder we were started from may be removed while we run.
     lock = StackLock(home.lock)
-    if not lock.acquire():
-        progress.busy()
-        return 0
     try:
+        if not lock.acquire():
+            progress.busy()
+            return 0
         supervisor = Supervisor(home=home, port=options.port, version=__version__)
         supervisor.run(progress=progress, on_ready=lambda _: progress.ready())
     except (OpenManusError, OSError) as error:
         _logger.error("%s", error)
-        progress.failed(str(error))
+        progress.failed(str(start_error(home.root, error) if isinstance(error, OSError) else error))
         return 1
     finally:
         lock.release()

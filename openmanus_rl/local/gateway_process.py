@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import subprocess
@@ -11,11 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import ports
 from openmanus_rl.local.assets import Assets
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.keys import Keys
+from openmanus_rl.local.processes import end_at_once, processes_in
+
+_logger = logging.getLogger(__name__)
 
 _READY_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
@@ -51,15 +56,19 @@ class GatewayProcess:
     def __init__(self, config: GatewayConfig, *, port: int) -> None:
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
         self.port = port
 
     @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+    def serving_pid(self) -> int | None:
+        """Return the process that serves; None while there is none or it is starting."""
+        process = self._process
+        return process.pid if process is not None and self._ready and process.poll() is None else None
 
     def start(self) -> None:
         """Start the gateway and return when it answers requests."""
-        with open(self._config.home.gateway_log, "ab") as log:
+        self._ready = False
+        with append_private(self._config.home.gateway_log) as log:
             log_start = log.tell()
             self._process = subprocess.Popen(
                 command(self._config, "serve", port=self.port),
@@ -77,6 +86,7 @@ class GatewayProcess:
             if not ports.is_free(self.port):
                 raise StackError(f"the gateway lost port {self.port}: it is {ports.describe_holder(self.port)}")
             raise StackError(f"the gateway did not start: {_last_words(said)} (log: {self._config.home.gateway_log})")
+        self._ready = True
 
     def exit_code(self) -> int | None:
         """Return how the gateway ended; None while it runs."""
@@ -97,6 +107,12 @@ class GatewayProcess:
             if stream is not None:
                 stream.close()
 
+    def kill(self) -> None:
+        """End a gateway that hangs, at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_STOP_TIMEOUT_SECONDS)
+
     def _wait_ready(self) -> bool:
         process = self._process
         assert process is not None
@@ -112,6 +128,13 @@ class GatewayProcess:
             return bool(json.loads(line).get("ready"))
         except (queue.Empty, json.JSONDecodeError):
             return False
+
+
+def end_left_over(home: Home) -> None:
+    """End a gateway whose supervisor was killed; it ends by itself, unless it hangs."""
+    for process in processes_in(home.root, name="deno"):
+        _logger.warning("ending the gateway, pid %d, which an earlier stack left behind", process.pid)
+        end_at_once(process)
 
 
 def initialise(config: GatewayConfig) -> None:

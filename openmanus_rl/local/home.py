@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openmanus_rl._private import make_private
 from openmanus_rl.errors import StackError
 
 # A new database takes about 50 MB and its write-ahead log starts with 16 MB; the rest is room to work.
@@ -71,9 +72,10 @@ class Home:
     def prepare(self) -> None:
         """Make the folder and its parts, readable by the owner only, or say why that is impossible."""
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.root.exists():
+                make_private(self.root)
             for folder in (self.storage, self.logs, self.cache):
-                folder.mkdir(mode=0o700, exist_ok=True)
+                make_private(folder)
             # Where Postgres runs under another account, the group bits tell of its leave to pass: not ours to take.
             if self.root.stat().st_uid == os.geteuid() and self.root.stat().st_mode & 0o067:
                 self.root.chmod(0o700)
@@ -81,16 +83,22 @@ class Home:
             with tempfile.NamedTemporaryFile(dir=self.root, prefix=".writable-"):
                 pass
         except OSError as error:
+            if _is_full(error) and self.postgres.exists():
+                return  # What is there may still be read, and what has room to start says so itself.
             raise _unusable(self.root, error) from error
 
     def require_free_space(self) -> None:
         """Refuse to start where Postgres would run out of disk within minutes."""
-        free_mb = free_bytes(self.root) // 2**20
+        free_mb = self.free_mb()
         if free_mb < REQUIRED_FREE_MB:
             raise StackError(
                 f"the disk of {self.root} has {free_mb} MB free and the embedded stack needs {REQUIRED_FREE_MB} MB; "
                 "free some space, or set OPENMANUS_RL_HOME to a folder on another disk"
             )
+
+    def free_mb(self) -> int:
+        """Return how much room the home's disk has."""
+        return free_bytes(self.root) // 2**20
 
 
 def free_bytes(folder: Path) -> int:
@@ -134,13 +142,24 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
+def start_error(root: Path, error: OSError) -> StackError:
+    """Return the error for a file of the home that could not be read or written during a start."""
+    if _is_full(error):
+        return StackError(f"the disk of {root} is full; free some space and start again, nothing committed is lost")
+    return StackError(f"the stack of {root} could not be started: {error}")
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _unusable(root: Path, error: OSError) -> StackError:
     way_out = "set OPENMANUS_RL_HOME to a folder that you can write to"
     if error.errno == errno.EROFS:
         return StackError(f"{root} is on a read-only file system; {way_out}")
     if error.errno in (errno.EACCES, errno.EPERM):
         return StackError(f"no permission to write to {error.filename or root}; {way_out}")
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if _is_full(error):
         return StackError(
             f"the disk of {root} is full (0 MB free, {REQUIRED_FREE_MB} MB needed); free some space, or {way_out}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from openmanus_rl.errors import StackError
@@ -13,15 +13,27 @@ from openmanus_rl.local.home import write_private_json
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """API keys, the signing secret of user tokens, and the database password."""
+    """API keys, the signing secret of user tokens, and the password of each database role."""
 
     publishable_key: str
     secret_key: str
     jwt_secret: str
     database_password: str
+    superuser_password: str
+    api_password: str
+    recorder_password: str
 
     def __repr__(self) -> str:
         return "Keys(…)"  # A traceback or a log line must not carry secrets.
+
+    @property
+    def lack_roles(self) -> bool:
+        """Whether they are from before the database had a role for each purpose."""
+        return not self.superuser_password
+
+
+_NEW_PASSWORDS = ("superuser_password", "api_password", "recorder_password")
+_PASSWORDS = ("database_password", *_NEW_PASSWORDS)
 
 
 def load_keys(path: Path) -> Keys | None:
@@ -36,28 +48,46 @@ def load_keys(path: Path) -> Keys | None:
         raise _corrupted(path, "it is not JSON") from error
     if not isinstance(content, dict):
         raise _corrupted(path, "it is not a JSON object")
-    values: dict[str, str] = {}
-    for field in fields(Keys):
-        value = content.get(field.name)
-        if not isinstance(value, str) or not value:
-            raise _corrupted(path, f"{field.name} is missing")
-        values[field.name] = value
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
-    return Keys(**values)
+    return _read(path, content)
 
 
-def create_keys(path: Path) -> Keys:
-    """Make the keys of a new installation and keep them."""
-    keys = Keys(
+def renewed(keys: Keys) -> Keys:
+    """Return the keys with new passwords for the database's roles."""
+    return replace(keys, **_new_passwords())
+
+
+def new_keys() -> Keys:
+    """Make the keys of a new installation."""
+    return Keys(
         publishable_key=f"sb_publishable_{secrets.token_urlsafe(24)}",
         secret_key=f"sb_secret_{secrets.token_urlsafe(32)}",
         jwt_secret=secrets.token_urlsafe(48),
-        # Letters and digits alone: it stands in DATABASE_URL, where other characters would need escaping.
-        database_password=secrets.token_hex(24),
+        **_new_passwords(),
     )
+
+
+def save_keys(path: Path, keys: Keys) -> None:
+    """Keep the keys of this installation."""
     write_private_json(path, asdict(keys))
-    return keys
+
+
+def _new_passwords() -> dict[str, str]:
+    # Letters and digits alone: they stand in URLs, where other characters would need escaping.
+    return {name: secrets.token_hex(24) for name in _PASSWORDS}
+
+
+def _read(path: Path, content: dict[str, object]) -> Keys:
+    values: dict[str, str] = {}
+    # Installations from before there were several roles have one password, the superuser's.
+    is_older = not any(name in content for name in _NEW_PASSWORDS)
+    for field in fields(Keys):
+        value = content.get(field.name, "" if is_older and field.name in _NEW_PASSWORDS else None)
+        if not isinstance(value, str) or not (value or (is_older and field.name in _NEW_PASSWORDS)):
+            raise _corrupted(path, f"{field.name} is missing")
+        values[field.name] = value
+    return Keys(**values)
 
 
 def _corrupted(path: Path, reason: str) -> StackError:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
 
+from openmanus_rl import _child
+from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.postgres import stop_left_over
 from openmanus_rl.local.processes import wait_for_end
-from openmanus_rl.local.progress import Progress, read_events
+from openmanus_rl.local.progress import Progress, SilentProgress, read_events
 from openmanus_rl.local.stack_file import StackInfo, held_lock, read_stack, supervisor_pid
 
-# Longer than a first start on a slow machine that downloads packages; a start that failed is noticed at once.
-WAIT_SECONDS = 600.0
+# A start tells what it does: without a word for so long it recovers a large database, or hangs.
+SILENCE_SECONDS = 90.0
+# A stack that runs and is not well is mended by its supervisor within about half a minute.
+_MENDING_SECONDS = 45.0
 _STOP_TIMEOUT_SECONDS = 120.0
+_START_ATTEMPTS = 5
 _POLL_SECONDS = 0.1
 
 
@@ -31,38 +35,74 @@ def find_running(home: Home) -> StackInfo | None:
     return info if pid is not None and info is not None and info.pid == pid else None
 
 
+def find_crashed(home: Home) -> StackInfo | None:
+    """Return the stack of a home whose supervisor was killed and not replaced yet."""
+    return read_stack(home) if supervisor_pid(home) is None else None
+
+
+def find_or_replace(home: Home) -> StackInfo | None:
+    """Return the stack that runs in a home, started again if its supervisor was killed; None when none was wanted."""
+    running = find_running(home)
+    if running is None and supervisor_pid(home) is not None:
+        # Another command is just starting it, perhaps in place of a killed one.
+        running = wait_for_other(home, progress=SilentProgress())
+    if running is None and find_crashed(home) is not None:
+        running, _ = start_detached(home, port=None, progress=SilentProgress())
+    return running
+
+
+def starting_pid(home: Home) -> int | None:
+    """Return the process that is just starting or stopping the stack of a home."""
+    return supervisor_pid(home) if find_running(home) is None else None
+
+
 def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple[StackInfo, bool]:
     """Make sure that a stack runs and outlives us; return it and whether this call started it."""
     home.prepare()
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        running = wait_for_other(home, progress=progress, deadline=deadline)
+    for _ in range(_START_ATTEMPTS):
+        running = wait_for_other(home, progress=progress)
         if running is not None:
             return require_same_port(running, port), False
         if _spawn_supervisor(home, port=port, progress=progress):
             started = find_running(home)
             if started is not None:
                 return started, True
-    raise StackError(f"no stack came up in {home.root} within {WAIT_SECONDS:.0f} s (log: {home.supervisor_log})")
+    raise StackError(
+        f"the stack of {home.root} was stopped each time it had started; is another program running "
+        f"`openmanus-rl down`? (log: {home.supervisor_log})"
+    )
 
 
-def wait_for_other(home: Home, *, progress: Progress, deadline: float) -> StackInfo | None:
+def wait_for_other(home: Home, *, progress: Progress) -> StackInfo | None:
     """Wait until the stack that another process runs or starts is well; None when there is none."""
-    told = False
+    told: int | None = None
+    since = time.monotonic()
     while (pid := supervisor_pid(home)) is not None:
         running = find_running(home)
-        if running is not None and check_health(running.url).ok:
+        health = check_health(running.url) if running is not None else None
+        if health is not None and health.ok:
             return running
-        if time.monotonic() >= deadline:
+        if pid != told:
+            progress.phase(f"Waiting for the stack of process {pid}")
+            told, since = pid, time.monotonic()
+        waited = time.monotonic() - since
+        if health is not None and waited >= _MENDING_SECONDS:
             raise StackError(
-                f"the stack of {home.root}, pid {pid}, does not become well; "
-                f"see {home.supervisor_log}, or run `openmanus-rl down`"
+                f"the stack of {home.root}, pid {pid}, runs and is not well: {health.detail}; "
+                f"see {home.supervisor_log}; `openmanus-rl down` and `up` start it anew"
             )
-        if not told:
-            progress.phase(f"Waiting for the stack that process {pid} starts")
-            told = True
+        if health is None and waited >= SILENCE_SECONDS:
+            raise _still_starting(home, pid)
         time.sleep(_POLL_SECONDS)
     return None
+
+
+def _still_starting(home: Home, pid: int) -> StackError:
+    return StackError(
+        f"the stack of {home.root} is still starting after {SILENCE_SECONDS:.0f} s, in process {pid}, which goes on; "
+        f"see {home.supervisor_log} and {home.postgres_log}; `openmanus-rl status` says when it is ready, "
+        "`openmanus-rl down` stops it"
+    )
 
 
 def stop(home: Home) -> bool:
@@ -104,6 +144,7 @@ def _wait_released(home: Home, pid: int, *, seconds: float) -> None:
 def _terminate(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)  # One that was stopped hears nothing else.
     except ProcessLookupError:
         return
     except PermissionError as error:
@@ -123,9 +164,9 @@ def require_same_port(running: StackInfo, port: int | None) -> StackInfo:
 def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bool:
     """Start a detached supervisor and follow its start; False when another one was quicker."""
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "openmanus_rl.local", "--home", str(home.root), "--progress-fd", str(writer)]
+    command = _child.command("openmanus_rl.local", "--home", str(home.root), "--progress-fd", str(writer))
     command += ["--port", str(port)] if port is not None else []
-    with open(home.supervisor_log, "ab") as log:
+    with append_private(home.supervisor_log) as log:
         # An uncaught error of the interpreter itself has nowhere else to go than the log.
         process = subprocess.Popen(
             command,
@@ -134,10 +175,14 @@ def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bo
             stderr=log,
             start_new_session=True,
             pass_fds=(writer,),
+            env=_child.environment(),
         )
     os.close(writer)
     try:
         started = _follow(reader, progress, home)
+    except TimeoutError as error:
+        process.returncode = 0  # It goes on without us.
+        raise _still_starting(home, process.pid) from error
     except KeyboardInterrupt:
         process.terminate()
         raise
@@ -152,7 +197,7 @@ def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bo
 
 
 def _follow(reader: int, progress: Progress, home: Home) -> bool:
-    for event in read_events(reader):
+    for event in read_events(reader, silence_seconds=SILENCE_SECONDS):
         match event["event"]:
             case "phase":
                 progress.phase(event["text"])

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import logging.handlers
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
+from openmanus_rl._private import append_private
 from openmanus_rl.local.home import Home
 
 _LIMIT_BYTES = 10 * 2**20
 
 
+class _PrivateFileHandler(logging.handlers.RotatingFileHandler):
+    """Keeps a log that only its owner can read, whatever the umask of the process is."""
+
+    def _open(self) -> TextIO:  # type: ignore[override]
+        return io.TextIOWrapper(append_private(Path(self.baseFilename)), encoding=self.encoding)
+
+
 def configure_logging(home: Home) -> None:
     """Send what the supervisor says to its log file."""
-    handler = logging.handlers.RotatingFileHandler(
+    handler = _PrivateFileHandler(
         home.supervisor_log, maxBytes=_LIMIT_BYTES, backupCount=1, encoding="utf-8", delay=True
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(message)s"))
@@ -26,12 +36,16 @@ def configure_logging(home: Home) -> None:
 
 
 def keep_small(path: Path) -> None:
-    """Move the content of a log that a child process writes to a second file once it is large."""
-    with suppress(FileNotFoundError):
+    """Move the content of a log that a child process writes to a second file once it is large.
+
+    Where that fails, as on a full disk, the log stays as it is until the next attempt.
+    """
+    with suppress(OSError):
         if path.stat().st_size <= _LIMIT_BYTES:
             return
         # The child holds the file open for appending: cut it in place, after its end was copied.
-        with open(path, "rb") as source, open(f"{path}.1", "wb") as target:
+        with open(path, "rb") as source, append_private(path.with_name(f"{path.name}.1")) as target:
+            target.truncate(0)
             source.seek(-_LIMIT_BYTES, os.SEEK_END)
             target.write(source.read(_LIMIT_BYTES))
         os.truncate(path, 0)

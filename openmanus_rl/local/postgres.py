@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, ports
 from openmanus_rl.local.account import Account, grant_passage
 from openmanus_rl.local.cluster import Binaries
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.processes import wait_for_end
+from openmanus_rl.local.processes import end_at_once, processes_in, wait_for_end
 
 _logger = logging.getLogger(__name__)
 
@@ -37,21 +39,26 @@ class PostgresProcess:
         self._process: subprocess.Popen[bytes] | None = None
         # Once clients know the port, a restart must not move it.
         self._port_is_known = False
+        self._ready = False
         self.port = port
 
     @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+    def serving_pid(self) -> int | None:
+        """Return the server's process; None while there is none or it is starting."""
+        process = self._process
+        return process.pid if process is not None and self._ready and process.poll() is None else None
 
     def start(self) -> None:
         """Start the server and return when it takes connections."""
+        self._ready = False
+        _end_orphans(self._home)
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             if not ports.is_free(self.port):
                 self._choose_another_port()
             log_start = _size(self._home.postgres_log)
             self._spawn()
             if self._wait_ready():
-                self._port_is_known = True
+                self._port_is_known = self._ready = True
                 return
             said = _tail(self._home.postgres_log, since=log_start)
             self._process = None
@@ -72,6 +79,12 @@ class PostgresProcess:
         self._process.wait()
         self._process = None
 
+    def kill(self) -> None:
+        """End a server that hangs, at once; recovery at the next start keeps all that was committed."""
+        if self._process is not None and self._process.poll() is None:
+            end_at_once(psutil.Process(self._process.pid), how=signal.SIGQUIT)
+            self._process.wait(_IMMEDIATE_STOP_TIMEOUT_SECONDS)
+
     def _choose_another_port(self) -> None:
         if self._port_is_known:
             raise StackError(f"Postgres lost port {self.port}: it is {ports.describe_holder(self.port)}")
@@ -82,7 +95,7 @@ class PostgresProcess:
         command = [self._binaries["postgres"], "-D", str(self._home.postgres)]
         for name, value in self._fixed_settings().items():
             command += ["-c", f"{name}={value}"]
-        with open(self._home.postgres_log, "ab") as log:
+        with append_private(self._home.postgres_log) as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -105,6 +118,10 @@ class PostgresProcess:
             "synchronous_commit": "on",
             "full_page_writes": "on",
             "password_encryption": "scram-sha-256",
+            # A statement that fails is told to who sent it; its values are not for the log.
+            "log_min_messages": "log",
+            "log_min_error_statement": "panic",
+            "log_error_verbosity": "terse",
         }
 
     def _wait_ready(self) -> bool:
@@ -133,6 +150,7 @@ def stop_postmaster(process: psutil.Process | None) -> None:
     ):
         try:
             process.send_signal(how)
+            process.send_signal(signal.SIGCONT)  # One that was stopped hears nothing else.
         except psutil.NoSuchProcess:
             return
         except psutil.AccessDenied as error:
@@ -152,6 +170,14 @@ def stop_left_over(home: Home) -> bool:
     _logger.warning("stopping Postgres, pid %d, which an earlier stack left behind", left_over.pid)
     stop_postmaster(left_over)
     return True
+
+
+def _end_orphans(home: Home) -> None:
+    """End what a killed server left: a new one does not start while any of them is attached to the old memory."""
+    for process in processes_in(home.postgres, name="postgres"):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+            wait_for_end(process, timeout_seconds=_IMMEDIATE_STOP_TIMEOUT_SECONDS)
 
 
 def _says_ready(pid_file: Path, pid: int) -> bool:

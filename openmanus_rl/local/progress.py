@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Protocol
@@ -68,8 +69,19 @@ class PipeProgress:
             os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
-def read_events(descriptor: int) -> Iterator[dict[str, str]]:
-    """Yield the events of a `PipeProgress` until it is closed."""
-    with os.fdopen(descriptor, encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
+def read_events(descriptor: int, *, silence_seconds: float | None = None) -> Iterator[dict[str, str]]:
+    """Yield the events of a `PipeProgress` until it is closed; raise TimeoutError after a silence."""
+    unread = b""
+    try:
+        while True:
+            readable, _, _ = select.select([descriptor], [], [], silence_seconds)
+            if not readable:
+                raise TimeoutError(f"no event for {silence_seconds} s")
+            chunk = os.read(descriptor, 65536)
+            if not chunk:
+                return
+            *lines, unread = (unread + chunk).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+    finally:
+        os.close(descriptor)

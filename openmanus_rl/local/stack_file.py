@@ -12,6 +12,8 @@ from pathlib import Path
 from openmanus_rl.errors import StackError
 from openmanus_rl.local.home import Home, read_json, write_private_json
 
+_HOLDER_WIDTH = 20
+
 
 @dataclass(frozen=True, slots=True)
 class StackInfo:
@@ -22,6 +24,7 @@ class StackInfo:
     url: str
     port: int
     database_url: str
+    recorder_url: str
     postgres_port: int
     postgres_version: str
     publishable_key: str
@@ -64,15 +67,14 @@ class StackLock:
         except BlockingIOError:
             os.close(descriptor)
             return False
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        _write_holder(descriptor, str(os.getpid()))
         self._descriptor = descriptor
         return True
 
     def release(self) -> None:
         """Give the lock back."""
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            _write_holder(self._descriptor, "")
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -105,6 +107,11 @@ def held_lock(home: Home) -> Iterator[bool]:
         yield acquired
     finally:
         lock.release()
+
+
+def _write_holder(descriptor: int, holder: str) -> None:
+    # In place and always as long: on a full disk a file may be overwritten, but not made longer.
+    os.pwrite(descriptor, f"{holder:<{_HOLDER_WIDTH}}\n".encode(), 0)
 
 
 def _open(path: Path) -> int:

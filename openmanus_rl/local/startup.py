@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openmanus_rl.errors import StackError
-from openmanus_rl.local import cluster, gateway_process, migrations, ports
+from openmanus_rl.local import cluster, gateway_process, migrations, ports, roles, upgrade
 from openmanus_rl.local.account import account_for, give
 from openmanus_rl.local.assets import find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
 from openmanus_rl.local.health import check_health
-from openmanus_rl.local.home import Home, read_json, write_private_json
-from openmanus_rl.local.keys import Keys, create_keys, load_keys
+from openmanus_rl.local.home import REQUIRED_FREE_MB, Home, read_json, write_private_json
+from openmanus_rl.local.keys import Keys, load_keys, new_keys, renewed, save_keys
 from openmanus_rl.local.postgres import PostgresProcess, stop_left_over
 from openmanus_rl.local.progress import Progress
 
@@ -30,6 +30,7 @@ class Stack:
     gateway: GatewayProcess
     keys: Keys
     database_url: str
+    recorder_url: str
     postgres_version: str
 
     @property
@@ -42,13 +43,19 @@ class _Interrupted(Exception):
 
 
 def start_stack(
-    home: Home, *, port: int | None, version: str, progress: Progress, stopping: Callable[[], bool]
+    home: Home,
+    *,
+    port: int | None,
+    previous_port: int | None,
+    version: str,
+    progress: Progress,
+    stopping: Callable[[], bool],
 ) -> Stack | None:
     """Bring everything up; None if a stop was asked for meanwhile, and then nothing is left running."""
     assets = find_assets()
     deno = find_deno()
-    chosen_port = _choose_port(port, progress)
-    home.require_free_space()
+    chosen_port = _choose_port(port, previous_port, progress)
+    _check_free_space(home, progress)
 
     def phase(text: str) -> None:
         if stopping():
@@ -66,18 +73,20 @@ def start_stack(
             assets=assets,
             deno=deno,
             keys=keys,
-            database_url=database_url(keys, postgres.port),
+            database_url=roles.api_url(keys, postgres.port),
             postgres_port=postgres.port,
             version=version,
         )
         phase("Preparing the gateway")
         gateway_process.download(assets, deno, show=phase)
         _ensure_system_schema(home, config)
+        roles.ensure_roles(keys, postgres.port)
         phase("Applying migrations")
-        migrations.migrate(config.database_url, folder=assets.migrations)
+        migrations.migrate(roles.owner_url(keys, postgres.port), folder=assets.migrations)
         phase("Starting the gateway")
         gateway = _start_gateway(config, port=chosen_port, fixed=bool(port))
         parts.append(gateway)
+        _remember(home, gateway_port=gateway.port)
         phase("Checking health")
         _require_health(gateway)
     except BaseException as error:
@@ -90,17 +99,26 @@ def start_stack(
         postgres=postgres,
         gateway=gateway,
         keys=keys,
-        database_url=config.database_url,
+        database_url=roles.owner_url(keys, postgres.port),
+        recorder_url=roles.recorder_url(keys, postgres.port),
         postgres_version=postgres_version,
     )
 
 
-def database_url(keys: Keys, port: int) -> str:
-    """Return the URL under which every Postgres client reaches the embedded database."""
-    return f"postgresql://{cluster.SUPERUSER}:{keys.database_password}@{ports.HOST}:{port}/postgres"
+def _check_free_space(home: Home, progress: Progress) -> None:
+    """Refuse to make a database where it would run out of disk within minutes; start one that exists, and say so."""
+    if not home.postgres.exists():
+        home.require_free_space()
+    elif (free_mb := home.free_mb()) < REQUIRED_FREE_MB:
+        progress.note(
+            f"the disk of {home.root} has only {free_mb} MB free: when it is full, nothing more can be recorded; "
+            "free some space"
+        )
 
 
-def _choose_port(port: int | None, progress: Progress) -> int:
+def _choose_port(port: int | None, previous_port: int | None, progress: Progress) -> int:
+    if port is None and previous_port is not None and ports.is_free(previous_port):
+        return previous_port  # Programs that knew the stack that was killed find the new one.
     if port is not None:
         ports.require_free(port)
         return port or ports.free_port()
@@ -113,25 +131,29 @@ def _choose_port(port: int | None, progress: Progress) -> int:
 
 def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Keys, str]:
     binaries = cluster.installed_binaries()
-    cluster.require_version(home, binaries)
+    upgrade.finish_renaming(home)
+    upgrade.require_known(home, binaries)
     account = account_for(home.postgres)
     version = cluster.require_usable(binaries, account)
     if stop_left_over(home):
         progress.note("stopped a Postgres that an earlier stack had left running")
     cluster.clear_stale_pid_file(home)
-    keys = load_keys(home.keys)
-    keys_are_new = keys is None
-    keys = keys or create_keys(home.keys)
+    upgrade.bring_along(home, binaries, account, progress)
+    keys, are_new = _keys(home)
     if not home.postgres.exists():
         progress.phase("Making a new database")
-        cluster.create(home, binaries, account, password=keys.database_password)
+        cluster.create(home, binaries, account, password=keys.superuser_password)
         _remember(home, system_schema_of=None)  # Whatever an earlier database had, this one lacks.
     else:
         if home.postgres.stat().st_uid != account.uid:
             give(home.postgres, account)
-        if keys_are_new:
-            progress.note("keys.json was missing: new keys were made and the database password was changed")
-            cluster.set_password(home, binaries, account, password=keys.database_password)
+        if are_new:
+            if not home.keys.exists():
+                progress.note("keys.json was missing: new keys were made and the database password was changed")
+            cluster.set_password(home, binaries, account, password=keys.superuser_password)
+    if are_new:
+        # Only now: a start that is killed before leaves the old ones, and the next one does all of it again.
+        save_keys(home.keys, keys)
     remembered = (read_json(home.state) or {}).get("postgres_port")
     port = remembered if isinstance(remembered, int) and ports.is_free(remembered) else ports.free_port()
     postgres = PostgresProcess(home=home, binaries=binaries, account=account, port=port)
@@ -140,11 +162,19 @@ def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Ke
     return postgres, keys, version
 
 
+def _keys(home: Home) -> tuple[Keys, bool]:
+    """Return the installation's keys, and whether the database has yet to be told of their passwords."""
+    keys = load_keys(home.keys)
+    if keys is None:
+        return new_keys(), True
+    return (renewed(keys), True) if keys.lack_roles else (keys, False)
+
+
 def _ensure_system_schema(home: Home, config: GatewayConfig) -> None:
     digest = config.assets.gateway_digest()
     if (read_json(home.state) or {}).get("system_schema_of") == digest:
         return
-    gateway_process.initialise(config)
+    gateway_process.initialise(replace(config, database_url=roles.superuser_url(config.keys, config.postgres_port)))
     _remember(home, system_schema_of=digest)
 
 
@@ -169,4 +199,7 @@ def _require_health(gateway: GatewayProcess) -> None:
 
 
 def _remember(home: Home, **values: object) -> None:
-    write_private_json(home.state, (read_json(home.state) or {}) | values)
+    try:
+        write_private_json(home.state, (read_json(home.state) or {}) | values)
+    except OSError as error:  # As on a full disk: the next start takes a moment longer, and that is all.
+        _logger.warning("%s could not be written: %s", home.state, error)

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,12 +15,16 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Protocol
 
+import psutil
+
 from openmanus_rl.errors import OpenManusError
+from openmanus_rl.local import gateway_process
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.logs import keep_small
 from openmanus_rl.local.progress import Progress
-from openmanus_rl.local.stack_file import StackInfo
+from openmanus_rl.local.stack_file import StackInfo, read_stack
 from openmanus_rl.local.startup import Stack, start_stack
+from openmanus_rl.local.watch import Watch, watch
 
 _logger = logging.getLogger(__name__)
 
@@ -27,6 +32,7 @@ _FIRST_BACKOFF_SECONDS = 0.2
 _LAST_BACKOFF_SECONDS = 30.0
 # A part that ran this long was well: its next failure starts the backoff anew.
 _STABLE_SECONDS = 60.0
+_FAILURES = (OpenManusError, OSError, psutil.Error, subprocess.SubprocessError)
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -38,6 +44,11 @@ class Part(Protocol):
     def exit_code(self) -> int | None: ...
 
     def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    @property
+    def serving_pid(self) -> int | None: ...
 
 
 class KeptAlive:
@@ -67,13 +78,21 @@ class KeptAlive:
             return self._retry_at
         try:
             self.part.start()
-        except (OpenManusError, OSError) as error:
+        except _FAILURES as error:  # Tried again for as long as it takes: a full disk may have room by then.
             self._postpone(now)
             _logger.error("%s did not restart: %s; next attempt in %.1f s", self.name, error, self._retry_at - now)
             return self._retry_at
         _logger.info("%s is running again", self.name)
         self._started_at, self._retry_at = time.monotonic(), None
         return None
+
+    def replace(self, reason: str) -> None:
+        """End a process that runs and does not work; it is restarted like any that ended."""
+        _logger.warning("%s hangs: %s; ending it", self.name, reason)
+        try:
+            self.part.kill()
+        except _FAILURES as error:  # The next look complains again.
+            _logger.error("%s could not be ended: %s", self.name, error)
 
     def _postpone(self, now: float) -> None:
         self._retry_at = now + self._backoff_seconds
@@ -97,9 +116,13 @@ class Supervisor:
         previous = self._listen_to_signals()
         stack: Stack | None = None
         try:
-            self._home.stack.unlink(missing_ok=True)  # We hold the lock, so whoever wrote it is gone.
             stack = start_stack(
-                self._home, port=self._port, version=self._version, progress=progress, stopping=lambda: self._stopping
+                self._home,
+                port=self._port,
+                previous_port=self._clear_crash(),
+                version=self._version,
+                progress=progress,
+                stopping=lambda: self._stopping,
             )
             if stack is not None:
                 on_ready(self._publish(stack))
@@ -111,6 +134,15 @@ class Supervisor:
                 signal.signal(number, handler)
             signal.set_wakeup_fd(-1)
 
+    def _clear_crash(self) -> int | None:
+        """Remove what a supervisor that was killed left behind; return the port that it served on, if there was one."""
+        crashed = read_stack(self._home)  # We hold the lock, so whoever wrote it is gone.
+        self._home.stack.unlink(missing_ok=True)
+        if crashed is None:
+            return None
+        gateway_process.end_left_over(self._home)
+        return crashed.port
+
     def _publish(self, stack: Stack) -> StackInfo:
         info = StackInfo(
             pid=os.getpid(),
@@ -118,6 +150,7 @@ class Supervisor:
             url=stack.url,
             port=stack.gateway.port,
             database_url=stack.database_url,
+            recorder_url=stack.recorder_url,
             postgres_port=stack.postgres.port,
             postgres_version=stack.postgres_version,
             publishable_key=stack.keys.publishable_key,
@@ -133,10 +166,27 @@ class Supervisor:
     def _keep_alive(self, stack: Stack) -> None:
         # Postgres first: the gateway is of no use without it.
         parts = [KeptAlive("Postgres", stack.postgres), KeptAlive("the gateway", stack.gateway)]
+        watching = watch(
+            stack.postgres,
+            stack.gateway,
+            url=stack.url,
+            database_url=stack.database_url,
+            on_complaint=self._wake,
+        )
+        watching.start()
+        try:
+            self._tend(parts, watching)
+        finally:
+            watching.end()
+
+    def _tend(self, parts: list[KeptAlive], watching: Watch) -> None:
         while not self._stopping:
             if not os.path.exists(self._home.lock):
                 _logger.warning("%s was removed; stopping", self._home.root)
                 return
+            for kept in parts:
+                if reason := watching.complaint_about(kept.part):
+                    kept.replace(reason)
             now = time.monotonic()
             times = [due for part in parts if (due := part.tend(now)) is not None]
             keep_small(self._home.postgres_log)
@@ -161,6 +211,10 @@ class Supervisor:
 
     def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
+
+    def _wake(self) -> None:
+        with suppress(OSError):
+            self._wake_writer.send(b"\0")
 
     def _sleep(self, seconds: float) -> None:
         select.select([self._wake_reader], [], [], seconds)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFoundError, SchemaMismatch
 from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
+from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
 
 __all__ = ["GatewayUser", "Manager", "OneOrMany", "counting", "known", "matching"]
@@ -73,6 +74,8 @@ class Manager(GatewayUser):
     """Reads and writes one aggregate; use the class as it is, or `using(gateway)` for another Supabase or caller."""
 
     table: ClassVar[str]
+    # What rows are read from, where a view tells some of the table's columns better than the table.
+    view: ClassVar[str | None] = None
     noun: ClassVar[str]
     model: ClassVar[type[BaseModel]]
 
@@ -80,7 +83,9 @@ class Manager(GatewayUser):
 
     @classmethod
     def _find(cls, *filters: Filter) -> Row | None:
-        row = cls._gateway().select_one(cls.table, filters=filters)
+        row = cls._gateway().select_one(cls.view or cls.table, filters=filters)
+        if row is not None and cls.view is not None:  # One row has the same columns whether it was read or written.
+            row = {name: value for name, value in row.items() if name in cls.model.model_fields}
         return None if row is None else cls._checked(row)
 
     @classmethod
@@ -162,7 +167,7 @@ class Manager(GatewayUser):
     def _create(cls, row_id: Id | None, *, status: str | None = None, **fields: Any) -> Row:
         """Write a new row; the same id again changes its fields but never sets its status back."""
         made_id = new_id() if row_id is None else as_id(row_id, field="id")
-        record = known(id=made_id, status=status, **fields)
+        record = known(id=made_id, status=status, **with_numbers(cls.model, fields))
         if status is not None:
             record["status_change_id"] = creation_change_id(made_id)
         return cls._write(record)
@@ -175,7 +180,7 @@ class Manager(GatewayUser):
 
     @classmethod
     def _change(cls, row: Row, **fields: Any) -> Row:
-        changes = known(**fields)
+        changes = known(**with_numbers(cls.model, fields))
         return cls._write({"id": row["id"], **changes}) if changes else row
 
     @classmethod
@@ -186,7 +191,7 @@ class Manager(GatewayUser):
             "entity_id": as_id(row_id, field=field),
             "status": status,
             "message": message,
-            "fields": known(**fields),
+            "fields": known(**with_numbers(cls.model, fields)),
             "change_id": new_id(),
         }
         try:

@@ -10,9 +10,10 @@ from typing import Any
 
 from openmanus_rl.errors import BadResponse, InvalidInput
 from openmanus_rl.gateway import Row
-from openmanus_rl.managers.base import Manager, storable
+from openmanus_rl.managers.base import Manager
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import Id, as_id, new_id
+from openmanus_rl.records.numbers import NotANumber, as_json_number, as_step
 from openmanus_rl.records.rows import PublicMetricChunks
 
 __all__ = ["MetricManager", "MetricPoint"]
@@ -105,8 +106,13 @@ class MetricManager(Manager):
 def _chunk(run: str, name: str, points: Iterable[tuple[int, float]], when: str) -> Row:
     steps, values = [], []
     for step, value in points:
-        steps.append(step)
-        values.append(_encoded(name, value))
+        try:
+            steps.append(as_step(step))
+            values.append(as_json_number(value))
+        except NotANumber as error:
+            is_text = isinstance(value, str) and len(steps) > len(values)
+            reason = f"{value!r} is not a number" if is_text else str(error)
+            raise InvalidInput(f"metric {name}: {reason}", field=name) from error
     return {
         "id": new_id(),
         "training_run_id": run,
@@ -115,16 +121,6 @@ def _chunk(run: str, name: str, points: Iterable[tuple[int, float]], when: str) 
         "values": values,
         "times": [when] * len(steps),
     }
-
-
-def _encoded(name: str, value: Any) -> float | str:
-    """Return a value as JSON can hold it: what is not finite goes by its name."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"metric {name}: {value!r} is not a number", field=name) from error
-    encoded: float | str = storable(number)
-    return encoded
 
 
 def _number(value: Any) -> float:

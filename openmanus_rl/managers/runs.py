@@ -18,6 +18,7 @@ class TrainingRunManager(Manager):
     """Creates, finds, changes and measures training runs."""
 
     table = "training_runs"
+    view = "run_overview"
     noun = "training run"
     model = TrainingRun
 
@@ -99,7 +100,7 @@ class TrainingRunManager(Manager):
             conditions.append(Filter.contains_text("name", name_contains))
         if tag is not None:
             conditions.append(Filter.contains_element("tags", tag))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count, table="run_overview")
+        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count, table=cls.view)
 
     @classmethod
     def update_run(

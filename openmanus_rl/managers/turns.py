@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from openmanus_rl.gateway import Filter, Page, Row, asc
 from openmanus_rl.managers.base import Manager, known
 from openmanus_rl.managers.chats import fill_chats
-from openmanus_rl.records import AgentState
+from openmanus_rl.records import AgentState, Generation, Observation, Reward, ToolCall
+from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id
+from openmanus_rl.records.plain import as_text
 
 __all__ = ["TurnManager"]
 
 Records = Sequence[Mapping[str, Any]]
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "tool_calls": ToolCall,
+    "observations": Observation,
+    "generations": Generation,
+    "rewards": Reward,
+}
 
 
 class TurnManager(Manager):
@@ -29,8 +40,8 @@ class TurnManager(Manager):
         rollout_id: Id,
         step_number: int,
         *,
-        observation: str | None = None,
-        action: str | None = None,
+        observation: Any = None,
+        action: Any = None,
         thought: str | None = None,
         memory_summary: str | None = None,
         messages: Any = None,
@@ -45,15 +56,18 @@ class TurnManager(Manager):
         rewards: Records | None = None,
         turn_id: Id | None = None,
     ) -> Row:
-        """Record a turn and all that belongs to it, all or nothing, and return it; a step number is taken once."""
+        """Record a turn and all that belongs to it, all or nothing, and return it; a step number is taken once.
+
+        Observations and actions that are no text, such as dicts and lists, are kept as JSON.
+        """
         return cls._create(
             turn_id,
             rollout_id=as_id(rollout_id, field="rollout_id"),
             step_number=step_number,
-            observation=observation,
-            action=action,
-            thought=thought,
-            memory_summary=memory_summary,
+            observation=_text(observation),
+            action=_text(action),
+            thought=_text(thought),
+            memory_summary=_text(memory_summary),
             messages=messages,
             model_response=model_response,
             info=info,
@@ -115,5 +129,13 @@ class TurnManager(Manager):
         return turn
 
 
+def _text(value: Any) -> str | None:
+    return None if value is None else as_text(value)
+
+
 def _nested(**records: Records | None) -> Row:
-    return {kind: [known(**record) for record in found] for kind, found in records.items() if found}
+    return {
+        kind: [known(**with_numbers(_MODELS[kind], record)) for record in found]
+        for kind, found in records.items()
+        if found
+    }

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from openmanus_rl._private import make_private
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.gateway import FileSource
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
@@ -76,7 +77,7 @@ class BlobStore:
         target = blob_path(self._folder, name)
         aside = target.with_name(f"{new_id()}.part")
         try:
-            target.parent.mkdir(mode=0o700, exist_ok=True)
+            make_private(target.parent)
             if target.exists():
                 return True
             with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:

@@ -10,10 +10,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from openmanus_rl.recorder.chats import Conversation, TokenHistory
+from openmanus_rl.recorder.fields import check_end, prepared, whole
 from openmanus_rl.recorder.media import Blob, Lifter, Unkept
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe, known
+from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe
 from openmanus_rl.records.ids import creation_change_id, group_id, new_id
+from openmanus_rl.records.plain import as_text
 
 __all__ = ["Block", "Evaluation", "Group", "Rollout", "Step"]
 
@@ -30,9 +32,8 @@ class Block:
         self.id = row_id
         self._recording = recording
         self._ended = False
-        recording.append(
-            self._kind, {"id": row_id, "status": "running", "status_change_id": change_id, **known(fields)}
-        )
+        begun = {"id": row_id, "status": "running", "status_change_id": change_id}
+        recording.append(self._kind, {**begun, **prepared(self._kind, fields)})
 
     def __enter__(self) -> Self:
         return self
@@ -46,12 +47,13 @@ class Block:
             self._end("completed")
 
     def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
+        check_end(self._kind, status)
         if not self._ended:
             self._ended = True
             self._change(status=status, status_message=message, status_change_id=new_id(), **fields)
 
     def _change(self, **fields: Any) -> None:
-        self._recording.append(self._kind, {"id": self.id, **known(fields)})
+        self._recording.append(self._kind, {"id": self.id, **prepared(self._kind, fields)})
 
 
 class Rollout(Block):
@@ -67,8 +69,8 @@ class Rollout(Block):
     def log_turn(
         self,
         *,
-        observation: str | None = None,
-        action: str | None = None,
+        observation: Any = None,
+        action: Any = None,
         thought: str | None = None,
         reward: float | Mapping[str, float] | None = None,
         tool_calls: Sequence[Mapping[str, Any]] | None = None,
@@ -81,23 +83,23 @@ class Rollout(Block):
     ) -> str:
         """Record a turn and return its id.
 
-        A reward is a number, or several by component. `messages` is the chat that the model was given, whole: what is
-        new in it is stored. `generations` are the model's tokens: prompt_ids, completion_ids, logprobs, mask,
-        advantages, policy_version. `images` are bytes, paths, PIL images or arrays, or {"image": …, "kind": "frame"}.
+        Observations and actions that are no text, such as dicts and arrays, are kept as JSON. A reward is a number, or
+        several by component. `messages` is the chat that the model was given, whole: what is new in it is stored.
+        `generations` are the model's tokens: prompt_ids, completion_ids, logprobs, mask, advantages, policy_version.
+        `images` are bytes, paths, PIL images or arrays, or {"image": …, "kind": "frame"}.
         """
         turn_id = new_id()
-        if step_number is None:
-            step_number = self._turns
+        step_number = self._turns if step_number is None else whole(step_number, "step_number")
         self._turns = max(self._turns, step_number + 1)
         record: dict[str, Any] = {"id": turn_id, "rollout_id": self.id, "step_number": step_number}
         if observation is not None:
-            record["observation"] = observation
+            record["observation"] = as_text(observation)
         if action is not None:
-            record["action"] = action
+            record["action"] = as_text(action)
         if thought is not None:
-            record["thought"] = thought
+            record["thought"] = as_text(thought)
         if memory_summary is not None or further:
-            record |= known({"memory_summary": memory_summary, **further})
+            record |= prepared("agent_states", {"memory_summary": memory_summary, **further})
         media = [] if images is None else [self._media(turn_id, *one) for one in _images_and_kinds(images)]
         if messages is not None:
             fields, found = self._placed(messages)
@@ -135,13 +137,16 @@ class Rollout(Block):
         message: str | None = None,
         **fields: Any,
     ) -> None:
-        """End the rollout; the reward and the number of turns are those logged, unless given."""
+        """End the rollout; the reward and the number of turns are those logged, unless given.
+
+        A status that rollouts don't have raises `InvalidInput` at once.
+        """
         if total_reward is None and self._rewards:
             total_reward = sum(self._rewards)
         self._end(
             status,
             message=message,
-            total_reward=as_number(total_reward),
+            total_reward=total_reward,
             step_count=self._turns if step_count is None else step_count,
             **fields,
         )
@@ -198,7 +203,7 @@ class Group:
         self.id = group_id(parent, number)
         self.number = number
         self._make_rollout = make_rollout
-        recording.append("rollout_groups", {"id": self.id, "number": number, **known(fields)})
+        recording.append("rollout_groups", {"id": self.id, "number": number, **prepared("rollout_groups", fields)})
 
     def __enter__(self) -> Self:
         return self
@@ -238,6 +243,8 @@ class _Grouped(Block):
             with self._lock:
                 number = self._recording.spread(self._groups)
                 self._groups += 1
+        else:
+            number = whole(number, "number")
         return Group(
             self._recording,
             parent=self.id,
@@ -260,11 +267,13 @@ class Step(_Grouped):
         self.number = number
         super().__init__(recording, row_id, step=number, **fields)
 
+    def rollout(self, **fields: Any) -> Rollout:
+        """Begin a rollout of this step that is compared with no others, and so in no group."""
+        return self._make_rollout(step=self.number, **fields)
+
     def log(self, **fields: Any) -> None:
         """Say more of the step: loss, kl, grad_norm, reward_mean, reward_std, tokens, phase, metrics."""
-        self._change(
-            **{name: as_number(value) if isinstance(value, float) else value for name, value in fields.items()}
-        )
+        self._change(**fields)
 
     def finish(self, status: str = "completed", *, message: str | None = None) -> None:
         """End the step."""

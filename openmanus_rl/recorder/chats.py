@@ -21,6 +21,7 @@ __all__ = ["Conversation", "TokenHistory"]
 # To say again that an earlier message comes here costs two integers, in this turn and in those after it.
 _WORTH_NAMING_BYTES = 64
 _DIGEST_BYTES = 16
+_NUMBERS = frozenset({float, int})
 
 
 class Conversation:
@@ -190,9 +191,9 @@ def _common_length(one: array[int], other: array[int]) -> int:
 def _numbers(values: Any) -> list[Any]:
     numbers = _plain_list(values)
     try:
-        if math.isfinite(sum(numbers)):
+        if _NUMBERS.issuperset(map(type, numbers)) and math.isfinite(sum(numbers)):
             return numbers
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
         pass
     return [as_number(value) for value in numbers]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,19 @@ def connect(settings: Settings) -> Sink:
         # Here, not above: loading psycopg takes as long as all else that `status` and `init` need.
         from openmanus_rl.gateway.loading import Loader
 
-        loader = Loader(gateway.database_url, connect_timeout_seconds=settings.connect_timeout_seconds)
+        loader = Loader(partial(_database_url, settings), connect_timeout_seconds=settings.connect_timeout_seconds)
         return PostgresSink(loader, gateway.storage)
     return HttpSink(gateway)
+
+
+def _database_url(settings: Settings) -> str:
+    """Return the database's address as it is now; that of a stack which ended may be somebody else's by now."""
+    try:
+        gateway = get_gateway(settings.model_copy(update={"retry_limit_seconds": 0.0}))
+    except StackError as error:
+        raise TransientError(str(error)) from error
+    assert gateway.database_url is not None, "one destination always offers the same way"
+    return gateway.database_url
 
 
 def connect_for(root: Path) -> Sink:

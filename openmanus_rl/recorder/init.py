@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid5
 
-from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFoundError, OpenManusError
-from openmanus_rl.gateway import Filter, get_gateway
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.gateway.embedded import is_supervised
+from openmanus_rl.recorder.beginning import Beginning, Resume, RewindTo, Wish, begin
 from openmanus_rl.recorder.destination import spool_root
+from openmanus_rl.recorder.disabled import NoRecording
+from openmanus_rl.recorder.job import Job, identify_job
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.resuming import Reached, reached_here
+from openmanus_rl.recorder.resuming import reached_here
 from openmanus_rl.recorder.run import Run
 from openmanus_rl.records.ids import NAMESPACE, as_id, new_id
-from openmanus_rl.settings import RUN_ID_VARIABLE, Settings, load_settings, pass_on_run
+from openmanus_rl.settings import RUN_ID_VARIABLE, Mode, Settings, choose_mode, load_settings, pass_on_run
 
-__all__ = ["init"]
+__all__ = ["init", "join"]
 
 _logger = logging.getLogger(__name__)
-
-Resume = Literal["allow", "must", "never"]
-RewindTo = int | Literal["last"]
 
 
 def init(
@@ -37,22 +39,31 @@ def init(
     description: str | None = None,
     total_steps: int | None = None,
     metadata: Mapping[str, Any] | None = None,
+    mode: Mode | None = None,
 ) -> Run:
     """Begin a run and return it; with a `run_name` that is there already, `resume` says what to do.
 
     "allow" goes on with it or begins it, "must" only goes on, "never" only begins. `rewind_to_step` goes on from that
     step and hides what came after it, such as the step of the checkpoint that training starts from; "last" is the last
-    step that was completed. A process that finds OPENMANUS_RL_RUN_ID in its environment, as workers of a run do, joins
-    that run instead.
+    step that was completed. `mode` is "online", "offline" (records stay in the spool until `openmanus-rl sync`) or
+    "disabled" (nothing is recorded); OPENMANUS_RL_MODE if not given.
+
+    The processes of a job (torchrun, accelerate, mpirun, srun) record to one run, and the first speaks for it. A
+    process that finds OPENMANUS_RL_RUN_ID in its environment, as workers of a run do, joins that run instead.
     """
-    settings = load_settings()
+    chosen = choose_mode(mode, joins=name is None and run_name is None)
+    _check(resume, rewind_to_step, run_name)
+    if chosen == "disabled":
+        joined = os.environ.get(RUN_ID_VARIABLE) if name is None and run_name is None else None
+        run = Run(NoRecording(joined or new_id()), create=None, is_owner=False)
+        return run if joined else _passed_on(run, chosen)
+    settings = load_settings().model_copy(update={"mode": chosen})
     if settings.run_id is not None and name is None and run_name is None:
-        run_id = as_id(settings.run_id, field=RUN_ID_VARIABLE)
-        return Run(Recording(settings, run_id=run_id, rewinds=settings.rewinds), create=None, is_owner=False)
-    _check(name, run_name, resume, rewind_to_step)
-    found = {} if run_name is None else _find(settings, run_name, resume, rewind_to_step)
-    create = {
-        "name": name or run_name,
+        return _join(settings, as_id(settings.run_id, field=RUN_ID_VARIABLE), settings.rewinds)
+    if name is None and run_name is None:
+        raise InvalidInput("a run needs a name", field="name", hint='init(name="cartpole-ppo", …)')
+    given = {
+        "name": name,
         "run_name": run_name,
         "algorithm": algorithm,
         "environment": environment,
@@ -62,16 +73,108 @@ def init(
         "total_steps": total_steps,
         "metadata": dict(metadata) if metadata is not None else None,
     }
-    recording = Recording(settings, run_id=found.pop("run_id", None) or new_id(), rewinds=found.pop("rewinds", ()))
-    # Of the processes that torchrun starts, the first speaks for the run.
-    run = Run(recording, create=create, is_owner=settings.rank == 0, **found)
-    pass_on_run(recording.run_id, rewinds=recording.rewinds)
+    begun = _begin(settings, run_name, resume, rewind_to_step)
+    _announce_stack(settings)
+    return _passed_on(_run(settings, begun, given, resume), mode)
+
+
+def join(run_id: str, rewinds: Sequence[int] = (), *, mode: Mode | None = None) -> Run:
+    """Return a way to record to the run of another process, the same one each time; what a pickled run becomes."""
+    chosen = choose_mode(mode)
+    if chosen == "disabled":
+        return Run(NoRecording(run_id), create=None, is_owner=False)
+    key = (as_id(run_id, field="run_id"), tuple(rewinds), chosen)
+    known = _joined.get(key)
+    if known is None or known.is_closed:
+        known = _joined[key] = _join(load_settings().model_copy(update={"mode": chosen}), *key[:2])
+    return known
+
+
+_joined: dict[tuple[str, tuple[int, ...], Mode], Run] = {}
+
+
+def _passed_on(run: Run, mode: Mode | None) -> Run:
+    """Let the processes that this one starts join the run, until it is finished."""
+    pass_on_run(run.id, rewinds=run.rewinds, mode=mode)
+    run.is_passed_on = True
     return run
 
 
-def _check(name: str | None, run_name: str | None, resume: Resume, rewind_to_step: RewindTo | None) -> None:
-    if name is None and run_name is None:
-        raise InvalidInput("a run needs a name", field="name", hint='init(name="cartpole-ppo", …)')
+def _join(settings: Settings, run_id: str, rewinds: Sequence[int]) -> Run:
+    recording = Recording(settings, run_id=run_id, rewinds=rewinds)
+    # Of several workers none knows which numbers the others give to their episodes.
+    return Run(recording, create=None, is_owner=False, next_episode=None)
+
+
+def _run(settings: Settings, begun: Beginning, given: dict[str, Any], resume: Resume) -> Run:
+    recording = Recording(settings, run_id=begun.run_id, rewinds=begun.rewinds)
+    is_first = settings.rank == 0
+    may_be_there = not begun.is_new or settings.world_size > 1
+    # A run that must not be there yet is made by the first process alone, which looks first.
+    is_made_here = is_first or resume != "never"
+    return Run(
+        recording,
+        create={**given, "name": given["name"] or given["run_name"]} if is_made_here else None,
+        again={**given, "rewinds": list(begun.rewinds) or None} if is_first and may_be_there else None,
+        is_owner=is_first,
+        resumed_by=begun.resumed_by,
+        next_step=begun.next_step,
+        next_episode=begun.next_episode,
+    )
+
+
+def _begin(settings: Settings, run_name: str | None, resume: Resume, rewind_to: RewindTo | None) -> Beginning:
+    launch = settings.launch
+    job = identify_job(launch, timeout_seconds=settings.ask_timeout_seconds)
+    if job is None and launch.world_size > 1:
+        _tell_of_unknown_job(settings, run_name, rewind_to)
+    if run_name is None:
+        return Beginning(new_id(), is_new=True) if job is None else _begin_job(settings, job)
+    # The first process of a job, and of its first start, says whether the run may be there already.
+    if resume == "never" and (launch.rank > 0 or launch.restarts > 0):
+        resume = "allow"
+    # The same name gives the same id in every process, also while the database can't be asked.
+    run_id = str(uuid5(NAMESPACE, f"run:{run_name}"))
+    launch_id = new_id() if job is None else job.next_launch_id(run_name)
+    is_shared = job is not None and launch.world_size > 1
+    return begin(settings, Wish(run_id, run_name, launch_id, resume, rewind_to, is_shared=is_shared))
+
+
+def _begin_job(settings: Settings, job: Job) -> Beginning:
+    run_id = job.next_run_id()
+    is_restart = settings.launch.restarts > 0 or reached_here(spool_root(settings), run_id).is_left
+    if not is_restart:
+        return Beginning(run_id, is_new=True)
+    return begin(settings, Wish(run_id, None, job.next_launch_id(run_id), is_shared=True))
+
+
+def _tell_of_unknown_job(settings: Settings, run_name: str | None, rewind_to: RewindTo | None) -> None:
+    """Say that the ranks of this job can't agree on a run, or on a rewind of it."""
+    place = f"rank {settings.rank} of {settings.world_size}"
+    ways = "call init after torch.distributed.init_process_group(), or hand run.worker_env() to the others"
+    if run_name is None and settings.rank > 0:
+        raise InvalidInput(
+            f"{place}: nothing tells which run is its job's", field="run_name", hint=f"give a run_name; or {ways}"
+        )
+    if rewind_to is not None and settings.rank > 0:
+        raise InvalidInput(
+            f"{place}: nothing tells whether rank 0 of this job rewound run {run_name} already",
+            field="rewind_to_step",
+            hint=f"let rank 0 alone rewind; or {ways}",
+        )
+    if run_name is None:
+        _logger.warning("%s: nothing tells its job from others; the other ranks need a run_name to join", place)
+
+
+def _announce_stack(settings: Settings) -> None:
+    """Say that the courier is going to start the embedded stack, where nobody else did."""
+    if settings.is_embedded and settings.autostart and settings.mode == "online" and not is_supervised(settings.home):
+        print(
+            f"openmanus-rl: starting the embedded stack beside this process; data in {settings.home}", file=sys.stderr
+        )
+
+
+def _check(resume: Resume, rewind_to_step: RewindTo | None, run_name: str | None) -> None:
     if resume not in ("allow", "must", "never"):
         raise InvalidInput(f'resume is {resume!r}, and must be "allow", "must" or "never"', field="resume")
     if rewind_to_step is None:
@@ -86,65 +189,3 @@ def _check(name: str | None, run_name: str | None, resume: Resume, rewind_to_ste
         raise InvalidInput(
             "rewind_to_step: which run is to be rewound, its run_name says", field="run_name", hint="give a run_name"
         )
-
-
-def _find(settings: Settings, run_name: str, resume: Resume, rewind_to: RewindTo | None) -> dict[str, Any]:
-    """Return what the run of this name is begun or gone on with: its id, and where it is."""
-    # The same name gives the same id in every process, also while the database can't be asked.
-    derived = str(uuid5(NAMESPACE, f"run:{run_name}"))
-    try:
-        found = get_gateway().select_one("training_runs", filters=[Filter.eq("run_name", run_name)])
-    except OpenManusError as error:
-        if resume != "allow" or rewind_to is not None:
-            raise
-        here = reached_here(spool_root(settings), derived)
-        _logger.warning(
-            "run %s: whether it is there can't be asked now (%s); going on with step %d, by what this machine knows",
-            run_name, error, here.next_step,
-        )  # fmt: skip
-        return {"run_id": derived, "rewinds": here.rewinds, "next_step": here.next_step}
-    if found is None:
-        return _begin(settings, run_name, derived, resume)
-    if resume == "never":
-        raise ConflictError(
-            f"run {run_name}: it is there already",
-            field="run_name",
-            hint='resume="allow" goes on with it; another run_name begins another',
-        )
-    return _resume(settings, str(found["id"]), int(found["timeline"]), rewind_to)
-
-
-def _begin(settings: Settings, run_name: str, run_id: str, resume: Resume) -> dict[str, Any]:
-    if resume == "must":
-        raise NotFoundError(
-            f"run {run_name}: there is none to resume", field="run_name", hint='resume="allow" begins it'
-        )
-    # It may have begun while the database was away, and still lie in a spool.
-    here = reached_here(spool_root(settings), run_id)
-    return {"run_id": run_id, "rewinds": here.rewinds, "next_step": here.next_step}
-
-
-def _resume(settings: Settings, run_id: str, timeline: int, rewind_to: RewindTo | None) -> dict[str, Any]:
-    here = reached_here(spool_root(settings), run_id)
-    if len(here.rewinds) != timeline:
-        here = Reached()
-    change_id = new_id()
-    params = {
-        "run_id": run_id,
-        "change_id": change_id,
-        "rewind_to_step": rewind_to if isinstance(rewind_to, int) else None,
-        "rewind_to_last": rewind_to == "last",
-        "known_step": here.step,
-        "known_metric_step": here.metric_step,
-    }
-    answer = get_gateway().rpc("resume_run", params)
-    try:
-        return {
-            "run_id": run_id,
-            "rewinds": [int(step) for step in answer["rewinds"]],
-            "next_step": int(answer["next_step"]),
-            "next_episode": int(answer["rollouts"]),
-            "resumed_by": change_id,
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadResponse(f"resume run {run_id}: the answer does not say where it is") from error

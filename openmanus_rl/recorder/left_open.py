@@ -21,7 +21,8 @@ def still_open(before: OpenBlocks, records: Mapping[str, Sequence[Mapping[str, A
         for record in records.get(kind, ()):
             if record.get("status") == "running" and "status_change_id" in record:
                 found[record["id"]] = [kind, record["status_change_id"]]
-            elif "status" in record:
+            elif "status" in record or "status_change_id" in record:
+                # It ended; or it is for another process to end, which says so by a change without a status.
                 found.pop(record["id"], None)
     return found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +13,14 @@ from uuid import UUID, uuid5
 import orjson
 
 from openmanus_rl.recorder.blobs import BLOB_FIELD
+from openmanus_rl.recorder.segments import Segments
 from openmanus_rl.recorder.spool import Position, segment_path
 from openmanus_rl.recorder.spools import Spool
+from openmanus_rl.recorder.turns import turns_of
 
 __all__ = ["SpoolBatch", "SpoolReader"]
+
+_logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 
@@ -27,8 +31,11 @@ _ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts
 _POINTS_PER_CHUNK = 256
 _LONGEST_NAME = 500
 _MOST_OF_A_KIND = 2**20
+_BYTES_PER_SEGMENT = 2**40
 # Uploads take time: what was recorded after them should not wait for hundreds.
 _FILES_PER_BATCH = 64
+# A line may hold all turns of a rollout, and is then several times as large in the database's eyes.
+_TURNS_PER_BATCH = 20_000
 _FILE_MARK = f'"{BLOB_FIELD}":'.encode()
 
 
@@ -41,108 +48,170 @@ class SpoolBatch:
     taken: int = 0
     """How many of the lines were whole records."""
     damaged: int = 0
+    damage: dict[int, str] = field(default_factory=dict)
+    """By segment: what is wrong there, where something is."""
     records: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    places: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+    """By kind, for each of the records, the places of the lines that it was made of."""
     refused: list[Record] = field(default_factory=list)
     """What no database could take, in the form in which refusals are kept."""
+    refused_metrics: dict[str, Record] = field(default_factory=dict)
+    """Of metrics, by what is said of them; `refused` holds them too once the batch is read."""
 
 
 class SpoolReader:
-    """Reads a spool from a position on."""
+    """Reads a spool from a position on; `spool` says what it may rely on."""
 
-    def __init__(self, folder: Path, start: Position) -> None:
+    def __init__(self, folder: Path, start: Position, segments: Segments | None = None) -> None:
         self._folder = folder
+        self._segments = segments or Segments(folder)
         self._segment = start.segment
-        self._timeline = len((Spool(folder).meta() or {}).get("rewinds", ()))
-        self._metrics = MetricChunks(folder.name, start.segment, self._timeline)
+        meta = Spool(folder).meta() or {}
+        self._timeline = len(meta.get("rewinds", ()))
+        # By its own id: a copy may lie in a folder of another name.
+        self._spool_id = meta.get("spool_id", folder.name)
+        self._metrics = MetricChunks(self._spool_id, start.segment)
         self._offset = start.offset
         # The chunks that are open at this place hold points that lie before it.
-        for line in self._lines(0, start.offset):
-            self._add(line, SpoolBatch(start), only_metrics=True)
+        place = 0
+        for line in self._segments.read(start.segment, 0, start.offset).split(b"\n"):
+            self._add(line, SpoolBatch(start), place, only_metrics=True)
+            place += len(line) + 1
         self._metrics.take()
 
     def read(self, max_bytes: int) -> SpoolBatch | None:
         """Return what comes next, None at the end; the reader then stands behind it."""
-        if self._at_end_of_segment():
-            self._segment += 1
-            self._offset = 0
-            self._metrics = MetricChunks(self._folder.name, self._segment, self._timeline)
         batch = SpoolBatch(Position(self._segment, self._offset))
-        files = 0
-        for line in self._lines(self._offset, self._offset + max_bytes):
-            if batch.lines and self._offset + len(line) > batch.end.offset + max_bytes:
-                break  # A huge record goes alone: memory then holds one of them at a time.
-            files += _FILE_MARK in line
-            if files > _FILES_PER_BATCH:
+        is_unfinished = False
+        while True:
+            block, is_written, successor = self._look(max_bytes)
+            if b"\n" in block:
+                self._take(block, batch, max_bytes)
                 break
-            self._add(line, batch)
-            self._offset += len(line)
-            batch.lines += 1
-        if not batch.lines:
+            is_final = successor is not None or not is_written
+            if block and is_final:
+                is_unfinished = True
+                self._pass_over(block, batch, is_damaged=successor is not None or b"\0" in block)
+            elif not block and self._has_shrunk(may_be_done=successor is None and not is_written):
+                self._go_back(batch)
+            elif not block and successor is not None:
+                self._go_to(successor, batch)
+            else:
+                break
+        if not (batch.lines or batch.damaged or is_unfinished):
             return None
-        batch.records["metric_chunks"] += self._metrics.take()
+        for chunk in self._metrics.take():
+            batch.records["metric_chunks"].append(chunk.as_record(self._timeline))
+            batch.places["metric_chunks"].append(chunk.places[:])
         batch.records = {kind: records for kind, records in batch.records.items() if records}
+        batch.refused += batch.refused_metrics.values()
         batch.end = Position(self._segment, self._offset)
         return batch
 
     def has_waiting(self, size_bytes: int) -> bool:
         """Say whether so much more has been written to this segment; a look at one file, for it is asked often."""
-        try:
-            return segment_path(self._folder, self._segment).stat().st_size - self._offset >= size_bytes
-        except FileNotFoundError:
+        return self._segments.size_bytes(self._segment) - self._offset >= size_bytes
+
+    def _look(self, max_bytes: int) -> tuple[bytes, bool, int | None]:
+        """Return what stands at this place, whether more may come behind it, and the segment after this one."""
+        # In this order: between any two looks the writer may go on, or die. What is read last is then at least what was
+        # there when it was said to be final.
+        is_written = self._segments.is_written()
+        successor = self._segments.successor(self._segment)
+        return self._segments.read(self._segment, self._offset, max_bytes), is_written, successor
+
+    def _take(self, block: bytes, batch: SpoolBatch, max_bytes: int) -> None:
+        """Add the whole lines of a block; half a line at its end is looked at when nothing else is left."""
+        end = self._offset + max_bytes
+        files = 0
+        for line in block.split(b"\n")[:-1]:
+            if batch.lines and self._offset + len(line) >= end:
+                break  # A huge record goes alone: memory then holds one of them at a time.
+            files += _FILE_MARK in line
+            if files > _FILES_PER_BATCH or len(batch.records["agent_states"]) >= _TURNS_PER_BATCH:
+                break
+            self._add(line, batch, self._offset)
+            self._offset += len(line) + 1
+            batch.lines += 1
+
+    def _pass_over(self, block: bytes, batch: SpoolBatch, *, is_damaged: bool) -> None:
+        """Leave out half a line to which nothing will be added."""
+        if is_damaged:
+            self._note_damage(batch, "ends in the middle of a line")
+        else:
+            _logger.warning("%s ends in a record that its process did not live to write", self._path)
+        self._offset += len(block)
+
+    def _has_shrunk(self, *, may_be_done: bool) -> bool:
+        """Say whether less is there than was read before; a spool that is done, and only kept, has no segments."""
+        if self._offset <= self._segments.size_bytes(self._segment):
             return False
+        return not may_be_done or self._segments.exists(self._segment)
 
-    def _at_end_of_segment(self) -> bool:
-        if not segment_path(self._folder, self._segment + 1).exists():
-            return False
-        return self._offset >= segment_path(self._folder, self._segment).stat().st_size
+    def _go_back(self, batch: SpoolBatch) -> None:
+        self._note_damage(batch, f"is shorter than the {self._offset} bytes that were delivered of it")
+        self._offset = self._segments.size_bytes(self._segment)
 
-    def _lines(self, start: int, end: int) -> Iterator[bytes]:
-        """Yield the lines that begin between two places."""
-        try:
-            file = segment_path(self._folder, self._segment).open("rb")
-        except FileNotFoundError:
-            return
-        with file:
-            file.seek(start)
-            block = file.read(end - start)
-            if block and not block.endswith(b"\n"):
-                block += file.readline()
-        *lines, rest = block.split(b"\n")
-        for line in lines:
-            yield line + b"\n"
-        # The rest is still being written, unless its writer, for want of room, went on in the next segment.
-        if rest and segment_path(self._folder, self._segment + 1).exists():
-            yield rest
+    def _go_to(self, successor: int, batch: SpoolBatch) -> None:
+        # Where nothing is known of the place, that was lost; what is not there any more had been delivered.
+        is_lost = (self._segment, self._offset) == (1, 0) and not self._segments.exists(1)
+        if successor > self._segment + 1 and not is_lost:
+            batch.damaged += successor - self._segment - 2
+            self._segment += 1
+            self._note_damage(batch, f"is missing, though there is {segment_path(self._folder, successor).name}")
+        self._segment, self._offset = successor, 0
+        self._metrics = MetricChunks(self._spool_id, self._segment)
 
-    def _add(self, line: bytes, batch: SpoolBatch, *, only_metrics: bool = False) -> None:
+    @property
+    def _path(self) -> Path:
+        return segment_path(self._folder, self._segment)
+
+    def _note_damage(self, batch: SpoolBatch, what: str) -> None:
+        batch.damaged += 1
+        batch.damage.setdefault(self._segment, f"{self._path} {what}")
+
+    def _add(self, line: bytes, batch: SpoolBatch, offset: int, *, only_metrics: bool = False) -> None:
         try:
             kind, when, record = orjson.loads(line)
             time = _time(when)
-        except (ValueError, TypeError):
-            batch.damaged += line != b"\n"
+        except (ValueError, TypeError, OverflowError, OSError):
+            if line:
+                self._note_damage(batch, f"has a line at byte {offset} that cannot be read")
             return
-        batch.taken += 1
+        place = self._segment * _BYTES_PER_SEGMENT + offset
         if kind == "metrics":
-            batch.refused += self._metrics.add(record["run"], record["step"], time, record["values"])
+            try:
+                refused = self._metrics.add(record["run"], record["step"], time, record["values"], place)
+                known_before = record.get("refused", {}).items()
+                refused += [_refusal(name, record["step"], reason) for name, reason in known_before]
+            except (AttributeError, KeyError, TypeError):
+                self._note_damage(batch, f"has metrics at byte {offset} that are in no known form")
+                return
+            for entry in refused:
+                # One for all of a metric in a batch: it may be none at every step of a long run.
+                same = batch.refused_metrics.setdefault(entry["message"], {**entry, "places": []})
+                same["places"].append(place)
         elif not only_metrics:
             try:
-                _add_record(kind, record, time, batch.records, timeline=self._timeline)
-            except (AttributeError, TypeError, ValueError) as error:
+                for added in _add_record(kind, record, time, batch.records, timeline=self._timeline):
+                    batch.places[added].append([place])
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
                 message = f"{kind}: what hangs on it is not in the form of records: {error}"
-                batch.refused.append({"kind": kind, "record": record, "code": "OM400", "message": message})
+                entry = {"kind": kind, "record": record, "code": "OM400", "message": message}
+                batch.refused.append({**entry, "places": [place]})
+        batch.taken += 1
 
 
 class MetricChunks:
     """The metric points of one segment, in chunks whose ids follow from their place: so no point is stored twice."""
 
-    def __init__(self, spool_id: str, segment: int, timeline: int) -> None:
-        self._timeline = timeline
+    def __init__(self, spool_id: str, segment: int) -> None:
         self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
         # By run, then by name.
         self._open: dict[str, dict[str, _Chunk]] = defaultdict(dict)
         self._changed: list[_Chunk] = []
 
-    def add(self, run_id: str, step: int, when: str, values: dict[str, Any]) -> list[Record]:
+    def add(self, run_id: str, step: int, when: str, values: dict[str, Any], place: int) -> list[Record]:
         """Add a point to each metric and return a refusal for each value that is none."""
         chunks = self._open[run_id]
         is_step = isinstance(step, int) and 0 <= step < 2**63
@@ -153,28 +222,31 @@ class MetricChunks:
                 if value is None:
                     continue
                 if not is_step or not _is_number(value):
-                    refused.append(_refusal(name, step, value, is_step=is_step))
+                    reason = f"a {kind.__name__} is not a number" if is_step else _no_step(step)
+                    refused.append(_refusal(name, step, reason))
                     continue
+                # JSON over HTTP takes true for no number, and would refuse the whole chunk.
+                value = int(value) if kind is bool else value
             chunk = chunks.get(name)
             if chunk is None or len(chunk.steps) >= _POINTS_PER_CHUNK:
                 if not 0 < len(name) <= _LONGEST_NAME:
-                    refused.append(_refusal(name, step, value, is_step=True))
+                    refused.append(_refusal(name, step, f"a name has 1 to {_LONGEST_NAME} characters"))
                     continue
                 chunk = chunks[name] = self._next(run_id, name, chunk)
             chunk.steps.append(step)
             chunk.values.append(value)
             chunk.times.append(when)
+            chunk.places.append(place)
             if not chunk.has_changed:
                 chunk.has_changed = True
                 self._changed.append(chunk)
         return refused
 
-    def take(self) -> list[Record]:
+    def take(self) -> list[_Chunk]:
         """Return the chunks that have grown since they were last taken."""
-        taken = [chunk.as_record(self._timeline) for chunk in self._changed]
-        for chunk in self._changed:
+        taken, self._changed = self._changed, []
+        for chunk in taken:
             chunk.has_changed = False
-        self._changed.clear()
         return taken
 
     def _next(self, run_id: str, name: str, last: _Chunk | None) -> _Chunk:
@@ -185,13 +257,14 @@ class MetricChunks:
 class _Chunk:
     """Points of one metric; not a dataclass, for the speed of it."""
 
-    __slots__ = ("has_changed", "id", "name", "number", "run_id", "steps", "times", "values")
+    __slots__ = ("has_changed", "id", "name", "number", "places", "run_id", "steps", "times", "values")
 
     def __init__(self, chunk_id: str, run_id: str, name: str, number: int) -> None:
         self.id, self.run_id, self.name, self.number = chunk_id, run_id, name, number
         self.steps: list[int] = []
         self.values: list[Any] = []
         self.times: list[str] = []
+        self.places: list[int] = []
         self.has_changed = False
 
     def as_record(self, timeline: int) -> Record:
@@ -207,22 +280,23 @@ class _Chunk:
         }
 
 
-def _refusal(name: str, step: Any, value: Any, *, is_step: bool) -> Record:
-    if not 0 < len(name) <= _LONGEST_NAME:
-        reason = f"a name has 1 to {_LONGEST_NAME} characters"
-    elif not is_step:
-        reason = f"step {step!r} is not a whole number from 0 on"
-    else:
-        reason = f"{value!r} is not a number"
-    record = {"name": name, "step": step, "value": value}
-    return {"kind": "metrics", "record": record, "code": "OM400", "message": f"metric {name!r}: {reason}"}
+def _refusal(name: str, step: Any, reason: str) -> Record:
+    """Return the refusal of a value, which is not in it: it could not be sent again, and is nobody else's business."""
+    record = {"name": name, "step": step}
+    message = f"metric {name!r}: {reason}"
+    return {"kind": "metrics", "record": record, "code": "OM400", "field": name, "message": message}
+
+
+def _no_step(step: Any) -> str:
+    return f"step {step!r} is not a whole number from 0 on"
 
 
 def _is_number(value: Any) -> bool:
     return value.__class__ is float or value.__class__ is int or value in ("NaN", "Infinity", "-Infinity", True, False)
 
 
-def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> None:
+def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> list[str]:
+    """Add a record and those that stand in it to the others, and return the kind of each."""
     if kind == "agent_states":
         found = [(part, _children(part, record[part], record)) for part in _OF_TURNS if part in record]
         for part, children in found:
@@ -230,13 +304,24 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
             records[part] += children
         record.setdefault("created_at", when)
         records[kind].append(record)
-        return
+        return [kind, *(part for part, children in found for _ in children)]
+    added: list[str] = []
+    if kind == "rollouts" and "turns" in record:
+        turns = turns_of(record["id"], record["turns"])
+        del record["turns"]
+        # Before its turns: should the batch be sent in parts, they come after what they hang on.
+        records[kind] += ()
+        for turn in turns:
+            added += _add_record("agent_states", turn, when, records, timeline=timeline)
+        if len(record) == 1:
+            return added
     # A record that says nothing but its id is a heartbeat.
     if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints", "media") and len(record) > 1:
         record.setdefault("created_at", when)
     if kind in _ON_TIMELINES:
         record.setdefault("timeline", timeline)
     records[kind].append(record)
+    return [*added, kind]
 
 
 def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:

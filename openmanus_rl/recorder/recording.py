@@ -5,21 +5,28 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import subprocess
-import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openmanus_rl import _child
+from openmanus_rl._private import append_private, make_private
+from openmanus_rl.errors import LocalFileError
 from openmanus_rl.recorder.blobs import BlobStore, media_record
 from openmanus_rl.recorder.destination import address_of, spool_root
+from openmanus_rl.recorder.ending import SIGNALS
+from openmanus_rl.recorder.fields import check_word
 from openmanus_rl.recorder.media import Blob, Unkept, as_blob
 from openmanus_rl.recorder.spool import SpoolWriter, lock_file
 from openmanus_rl.recorder.spools import Progress, Spool, hurry
+from openmanus_rl.recorder.telling import Teller
 from openmanus_rl.settings import Settings, find_env_file
 
 __all__ = ["Recording", "Stats"]
@@ -34,14 +41,26 @@ HEARTBEAT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Stats:
-    """What became of what this process recorded."""
+    """What became of what this process recorded; each record is counted once.
+
+    A record is what one call wrote: the values of a `run.log`, a turn with its tool calls and rewards, the beginning or
+    the end of a rollout.
+    """
 
     queued: int
+    """In the spool, on its way."""
     delivered: int
+    """In the database, whole."""
     rejected: int
+    """Refused, or some of it, such as one value of a `run.log` or one tool call of a turn; the rest of it arrived."""
     lost: int
+    """Not even written down, for want of room, or damaged since."""
     error: str | None = None
     """Why delivery does not get on, where it does not."""
+    in_memory: int = 0
+    """Of the queued: how many wait in memory for room on the disk, and would not survive the process."""
+    lost_reason: str | None = None
+    """Why the first of the lost ones was lost."""
 
 
 class Recording:
@@ -61,6 +80,9 @@ class Recording:
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
+        self.mode = settings.mode
+        self.is_forked = False
+        """Whether the process that began this recording is another one, of which this is a child."""
         self._root = spool_root(settings)
         self._start()
         # Before anything is recorded: a process that is killed at once leaves a courier behind.
@@ -70,6 +92,7 @@ class Recording:
     def _start(self) -> None:
         self._writer = SpoolWriter(self._root, url=address_of(self._settings), run_id=self.run_id, rewinds=self.rewinds)
         self.blobs = BlobStore(self._writer.folder)
+        self._teller = Teller(self._writer.folder)
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._keep_courier, name="openmanus-rl courier", daemon=True)
         self._watcher.start()
@@ -78,8 +101,16 @@ class Recording:
         """Write a record down; nothing waits for the network."""
         self._writer.append(kind, record)
 
+    def append_metrics(self, record: dict[str, Any]) -> None:
+        """Write a record of metrics down, and tell what of it is refused."""
+        self._writer.append("metrics", record)
+        if "refused" in record:
+            self._teller.tell_metrics(record["refused"])
+
     def keep_media(self, data: Any, *, kind: str | None, **fields: Any) -> tuple[dict[str, Any] | None, str | None]:
         """Keep bytes in the spool; return the record that says so, to be appended, and their path in the bucket."""
+        if kind is not None:
+            check_word("media", "kind", kind)
         content = as_blob(data) if not isinstance(data, (Blob, Unkept)) else data
         return media_record(self.blobs, content, run_id=self.run_id, kind=kind or _kind_of(content), **fields)
 
@@ -90,6 +121,16 @@ class Recording:
         else:
             self.append("media", record)
 
+    @property
+    def processes(self) -> int:
+        """Return how many processes the job has that number their things apart."""
+        return self._settings.world_size
+
+    @property
+    def is_closed(self) -> bool:
+        """Say whether nothing more is taken."""
+        return self._closed.is_set()
+
     def spread(self, number: int) -> int:
         """Return a number that no other process of the job gives, for the nth thing of this one."""
         return number * self._settings.world_size + self._settings.rank
@@ -97,52 +138,77 @@ class Recording:
     @property
     def stats(self) -> Stats:
         """Return the counts as they are now."""
-        progress = self._progress()
+        writer, progress = self._writer, self._progress()
+        # What the writer itself lost is counted by the courier too, once the writer is gone.
+        damaged = progress.damaged - progress.unwritten
         return Stats(
-            queued=max(0, self._writer.appended - self._writer.lost - progress.taken),
+            queued=max(0, writer.appended - writer.lost - progress.taken - damaged),
             delivered=progress.delivered,
             rejected=progress.refused,
-            # What broke off on a full disk was written again behind it.
-            lost=self._writer.lost + max(0, progress.damaged - self._writer.torn),
+            lost=writer.lost + damaged,
             error=progress.error,
+            in_memory=writer.waiting,
+            lost_reason=writer.lost_reason or progress.damage,
         )
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all that was written so far is in the database; False if the time was not enough."""
-        target = self._writer.position
+        """Wait until all that was recorded so far is in the database; False if it is not, whatever the reason."""
+        writer = self._writer
+        # In this order: of what other threads record meanwhile, nothing is counted that is not waited for.
+        count, last = writer.appended - writer.lost, writer.last
         deadline = time.monotonic() + timeout_seconds
-        while self._writer.waiting or self._progress().position < target:
+        while (target := writer.place_behind(last)) is None or self._progress().position < target:
             hurry(self._root)
             if time.monotonic() >= deadline:
                 return False
             time.sleep(_POLL_SECONDS)
-        return self._progress().refused == 0 and self._writer.lost == 0
+        progress = self._progress()
+        # Counted as well: where the place is reached and a record is missing, something took it away.
+        return progress.taken >= count and not (progress.refused or progress.damaged or writer.lost)
 
     def _progress(self) -> Progress:
-        """Return how far the spool is delivered; one that is gone had nothing left to deliver, and nothing refused."""
+        """Return how far the spool is delivered.
+
+        The courier removes one in which nobody writes any more, once nothing is left to deliver or to look at. While it
+        is being written, only somebody else can have removed it, with what was still in it.
+        """
         writer = self._writer
+        # Before the look at the folder: else it could be closed and cleared away in between.
+        is_closed = writer.is_closed
         progress = Spool(writer.folder).progress
         if writer.folder.exists():
             return progress
-        place, count = writer.position, writer.appended - writer.lost
-        return Progress(place.segment, place.offset, taken=count, delivered=count, damaged=writer.torn)
+        if not is_closed:
+            return Progress(error=f"the spool {writer.folder} was removed; what had not been delivered is lost")
+        place, count = writer.place_behind(writer.last), writer.appended - writer.lost
+        assert place is not None, "a closed writer has nothing in memory"
+        return Progress(place.segment, place.offset, taken=count, delivered=count)
 
     def close(self) -> None:
         """Let go of the spool; the courier delivers what is left, also after this process has ended."""
         if not self._closed.is_set():
             self._closed.set()
+            stats = self.stats
+            self._teller.sum_up(rejected=stats.rejected, recorded=self._writer.appended)
             self._writer.close()
             hurry(self._root)
             _recordings.discard(self)
 
     def renew_after_fork(self) -> None:
         """Write to a spool of this process's own: the parent's belongs to the parent."""
+        self.is_forked = True
         # The parent will end the run.
         self.at_exit = None
         self._writer.abandon()
-        self._start()
+        try:
+            self._start()
+        except LocalFileError as error:
+            # Nothing may be raised here; what it records is counted as lost.
+            self._writer.closed_reason = f"after a fork, {error}"
 
     def _start_courier(self) -> None:
+        if self.mode == "offline":
+            return
         try:
             ensure_courier(self._settings)
         except OSError as error:
@@ -156,6 +222,7 @@ class Recording:
                 return
             self._start_courier()
             self._writer.drain()
+            self._teller.look()
             if time.monotonic() >= next_beat:
                 if self._writer.appended == heard:
                     self._writer.append("training_runs", {"id": self.run_id})
@@ -171,7 +238,7 @@ def _kind_of(content: Blob | Unkept) -> str:
 def ensure_courier(settings: Settings) -> None:
     """Start a courier for this destination unless one is running."""
     root = spool_root(settings)
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(root)
     # One that this process started may not have come to its lock yet, on a busy machine.
     if root in _couriers and _couriers[root].poll() is None:
         return
@@ -179,17 +246,27 @@ def ensure_courier(settings: Settings) -> None:
         os.close(lock_file(root / "courier.lock"))
     except BlockingIOError:
         return
-    with (root / "courier.log").open("ab") as log:
+    with append_private(root / "courier.log") as log, _signals_blocked():
         _couriers[root] = subprocess.Popen(
-            [sys.executable, "-m", "openmanus_rl.recorder", str(root)],
+            _child.command("openmanus_rl.recorder", str(root)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
             start_new_session=True,
-            env={**os.environ, "OPENMANUS_RL_HOME": str(settings.home)},
+            env=_child.environment(OPENMANUS_RL_HOME=str(settings.home)),
             cwd=_settings_folder(),
         )
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Start a courier that no signal ends before it is ready for them; this thread gets its own a little later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _settings_folder() -> Path:

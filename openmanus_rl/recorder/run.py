@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from openmanus_rl.recorder.blobs import checkpoint_records
 from openmanus_rl.recorder.blocks import Block, Evaluation, Rollout, Step
+from openmanus_rl.recorder.columns import WholeRollout
+from openmanus_rl.recorder.exits import how_it_ended, how_it_ends, watch_exit
+from openmanus_rl.recorder.fields import prepared, whole
 from openmanus_rl.recorder.recording import Recording, Stats
-from openmanus_rl.recorder.values import as_numbers, describe, known
+from openmanus_rl.recorder.values import metric_record
 from openmanus_rl.records.ids import checkpoint_id, creation_change_id, new_id, step_id
+from openmanus_rl.settings import retract_run, worker_environment
 
 __all__ = ["Run"]
 
 
 class Run(Block):
-    """A training run, and the way everything else of it is recorded."""
+    """A training run, and the way everything else of it is recorded.
+
+    It can be pickled: what another process unpickles, such as a Ray actor, is a way to record to the same run.
+    """
 
     _kind = "training_runs"
 
@@ -28,28 +35,56 @@ class Run(Block):
         recording: Recording,
         *,
         create: Mapping[str, Any] | None,
+        again: Mapping[str, Any] | None = None,
         is_owner: bool = True,
         resumed_by: str | None = None,
         next_step: int = 0,
-        next_episode: int = 0,
+        next_episode: int | None = 0,
     ) -> None:
-        self._episodes = next_episode
+        self.id, self._recording = recording.run_id, recording
+        self.is_passed_on = False
+        """Whether the environment names this run to the processes that this one starts, until it is finished."""
         self._lock = threading.Lock()
+        # Beyond every number that was given before; the processes of a job then number theirs apart.
+        self._episodes = None if next_episode is None else -(-next_episode // recording.processes)
         self.next_step = next_step
         """The step to go on with: 0 for a new run, the one after the last that was completed for a resumed one."""
-        # Else another process began the run, and will end it: this one says nothing of its status.
+        self._resumed_by = resumed_by
+        begun_by = creation_change_id(recording.run_id)
+        if create is not None:
+            super().__init__(recording, recording.run_id, change_id=begun_by, **create)
+        # Else another process ends the run: this one says nothing of its status.
         self._ended = not is_owner
-        self._resumed_by = resumed_by if is_owner else None
-        if is_owner:
-            begun_by = creation_change_id(recording.run_id)
-            super().__init__(recording, recording.run_id, change_id=begun_by, **create or {})
-            if resumed_by is not None:
-                self._change(status="running", status_change_id=resumed_by)
-            recording.at_exit = self._end_at_exit
-        else:
-            self.id, self._recording = recording.run_id, recording
+        if not is_owner:
             if create is not None:
-                self._change(**create)
+                # The change by which it began, without a status: this process leaves nothing open when it ends.
+                self._change(status_change_id=begun_by)
+            return
+        if again is not None:
+            # Where the run is there already, its beginning is known and passed over whole.
+            self._change(**again)
+        if resumed_by is not None:
+            self._change(status="running", status_change_id=resumed_by)
+        recording.at_exit = self._end_at_exit
+        watch_exit()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from openmanus_rl.recorder.init import join
+
+        return partial(join, mode=self._recording.mode), (self.id, tuple(self.rewinds))
+
+    def worker_env(self, *, include_keys: bool = False) -> dict[str, str]:
+        """Return the environment variables with which another process joins this run by `openmanus_rl.init()`.
+
+        For processes that do not inherit this one's: ray.init(runtime_env={"env_vars": run.worker_env()}), srun, ssh.
+        They name the Supabase too; its keys are left out unless asked for, since launchers show and log such variables.
+        """
+        return worker_environment(self.id, rewinds=self.rewinds, mode=self._recording.mode, include_keys=include_keys)
+
+    @property
+    def is_closed(self) -> bool:
+        """Say whether this way to record to the run has ended."""
+        return self._recording.is_closed
 
     @property
     def stats(self) -> Stats:
@@ -63,27 +98,34 @@ class Run(Block):
 
     def log(self, values: Mapping[str, float], *, step: int) -> None:
         """Record a point of each metric; nothing waits. None is unknown and left out; what is no number is refused."""
-        self._recording.append("metrics", {"run": self.id, "step": step, "values": as_numbers(values)})
+        self._recording.append_metrics(metric_record(self.id, step, values))
 
     def step(self, number: int, **fields: Any) -> Step:
         """Begin a step of training."""
-        return Step(
+        number = whole(number, "step")
+        step = Step(
             self._recording,
             step_id(self.id, number, rewinds=self.rewinds),
             number=number,
             make_rollout=self.rollout,
             training_run_id=self.id,
             again_by=self._resumed_by if number >= self.next_step else None,
-            **fields,
         )
+        if fields:
+            # Apart: where another process began the step already, its beginning is known and passed over whole.
+            step.log(**fields)
+        return step
 
-    def rollout(self, **fields: Any) -> Rollout:
-        """Begin a rollout; outside a group, `step` may say at which step of training it was made."""
+    def rollout(self, *, whole: bool = False, **fields: Any) -> Rollout:
+        """Begin a rollout; outside a group, `step` may say at which step of training it was made.
+
+        Episodes are numbered as they begin, and no number is given twice in a run: ranks number theirs apart, and those
+        of workers and forked children, which know nothing of each other, have no number unless one is given. A `whole`
+        one is written down when it ends, in one line: for loops that have no time for more.
+        """
         if "episode_number" not in fields:
-            with self._lock:
-                fields["episode_number"] = self._episodes
-                self._episodes += 1
-        return Rollout(self._recording, training_run_id=self.id, **fields)
+            fields["episode_number"] = self._next_episode()
+        return (WholeRollout if whole else Rollout)(self._recording, training_run_id=self.id, **fields)
 
     def evaluation(self, *, kind: str = "eval", step: int | None = None, **fields: Any) -> Evaluation:
         """Begin an evaluation, or with kind="baseline" a baseline."""
@@ -101,10 +143,11 @@ class Run(Block):
         self, number: int, *, step: int | None = None, file: str | os.PathLike[str] | None = None, **fields: Any
     ) -> str:
         """Record a checkpoint and return its id; its file is copied to the spool, and goes to storage from there."""
+        number, step = whole(number, "checkpoint_number"), None if step is None else whole(step, "step")
         row_id = checkpoint_id(self.id, number, step=step, rewinds=self.rewinds)
         record = {"id": row_id, "training_run_id": self.id, "checkpoint_number": number, "step": step, **fields}
-        records = [known(record)]
-        if file is not None:
+        records = [prepared("model_checkpoints", record)]
+        if file is not None and self._recording.mode != "disabled":
             records = checkpoint_records(self._recording.blobs, records[0], file, timeline=len(self.rewinds))
         for one in records:
             self._recording.append("model_checkpoints", one)
@@ -121,8 +164,11 @@ class Run(Block):
         self._change(**fields)
 
     def flush(self, *, timeout_seconds: float = 30.0) -> bool:
-        """Wait until all that was recorded is in the database; False if it is not, and `stats` says why."""
-        return self._recording.flush(timeout_seconds)
+        """Wait until all that was recorded is in the database; False if it is not, and `stats` says why.
+
+        Offline nobody delivers, and nothing is waited for.
+        """
+        return self._recording.flush(0.0 if self._recording.mode == "offline" else timeout_seconds)
 
     def finish(
         self, status: str = "completed", *, message: str | None = None, summary: Mapping[str, Any] | None = None
@@ -130,21 +176,25 @@ class Run(Block):
         """End the run; what is still queued is delivered in the background, also after this process has ended."""
         self._end(status, message=message, summary=summary)
         self._recording.close()
+        if self.is_passed_on:
+            self.is_passed_on = False
+            retract_run(self.id)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.finish()
-        else:
-            interrupted = isinstance(error, (KeyboardInterrupt, SystemExit))
-            self.finish("interrupted" if interrupted else "failed", message=describe(error))
+        status, message = how_it_ended(error)
+        self.finish(status, message=message)
+
+    def _next_episode(self) -> int | None:
+        # Before the lock: in a child it may be held by a thread that is not there.
+        if self._episodes is None or self._recording.is_forked:
+            return None
+        with self._lock:
+            number, self._episodes = self._episodes, self._episodes + 1
+        return self._recording.spread(number)
 
     def _end_at_exit(self) -> None:
-        """Say of a run that nobody ended what is known: an exception ended the process, or it just ended."""
-        # Set by the interpreter when it prints an exception that nobody caught.
-        error = getattr(sys, "last_value", None)
-        if isinstance(error, BaseException) and not isinstance(error, KeyboardInterrupt):
-            self._end("failed", message=describe(error))
-        else:
-            self._end("interrupted", message="the process ended without run.finish()")
+        """Say of a run that nobody ended how the process did."""
+        status, message = how_it_ends()
+        self._end(status, message=message)

@@ -3,39 +3,74 @@
 A spool is a folder that one process writes and anyone may deliver:
 
     meta.json       what it is of: the destination's address, the run, the process
-    000001.jsonl    segments: a record a line, [kind, time, record], appended with one write each
+    000001.jsonl    segments: a record a line, [kind, time, record]
+    unwritten.json  how many records never came into a segment: in the writer's memory only, or lost
     progress.json   how far it has been delivered, written by the courier
     refused.jsonl   what the database did not take, with the reason
+    000001.damaged  a segment with lines that could not be read, kept for a look
     blobs/          the bytes of records, such as images, until they are in storage
-    writer.lock     locked by the writing process for as long as it lives
+    writer.lock     locked by the writing process for as long as it may write
     courier.lock    locked by whoever delivers it
+
+What the reader may rely on:
+
+1. Segments only grow, at the end of the last one, by the process that holds writer.lock; what stands there never
+   changes. A line that broke off, on a full disk for one, is continued before anything else is written.
+2. A segment is made only when the one before it is complete and closed: a segment that has a successor is final.
+   When writer.lock is free, all of them are.
+3. So half a line at the end is being written, unless it was known *before it was read* that the segment was final. If
+   the segment had a successor, the file was damaged by something else; if the lock was free, the writer died within a
+   call, which never returned. Looked for after the read, neither tells anything: the writer may have gone on meanwhile.
+4. progress.json is replaced after the database has committed, and segments before it are deleted after that. Whoever
+   delivers may be killed between any two steps: what is delivered again has the same ids, and changes nothing.
+
+Lines have no checksum: what happens to files in practice (cut off, filled with zeros after a power failure, partly
+overwritten) leaves lines that are no JSON and are counted as damaged. A flipped bit within a text would not show, there
+as little as in the database a moment later.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from openmanus_rl._private import make_private
 from openmanus_rl.errors import LocalFileError
 from openmanus_rl.recorder.plain import dump_line
 from openmanus_rl.records.ids import new_id
 
-__all__ = ["Position", "SpoolMeta", "SpoolWriter", "is_alive", "lock_file", "segment_path"]
+__all__ = [
+    "Position",
+    "SpoolMeta",
+    "SpoolWriter",
+    "Unwritten",
+    "is_alive",
+    "lock_file",
+    "read_unwritten",
+    "segment_path",
+]
 
 _logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 # What does not fit on a full disk waits here; beyond it, records are lost and counted.
 MEMORY_BYTES = 64 * 1024 * 1024
+# Room that is taken when there is some: changed in place, these files need no more on a full disk.
+_UNWRITTEN_BYTES = 64
+_NO_FILE = -1
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, order=True)
@@ -59,6 +94,26 @@ class SpoolMeta:
     """The steps to which the run had been rewound before; their number is the timeline of what is written here."""
 
 
+@dataclass(frozen=True)
+class Unwritten:
+    """How many of a writer's records are in no segment."""
+
+    in_memory: int = 0
+    """They wait for room on the disk, and are lost if the process is killed."""
+    lost: int = 0
+
+
+class _Place(NamedTuple):
+    """How far a writer has come, in one value: an exception out of a signal handler finds all of a step or none."""
+
+    file: int
+    """The last segment, open for writing; _NO_FILE if the next one is still to be made."""
+    segment: int
+    offset: int
+    written: int
+    """The number of the last record that is whole in the segments."""
+
+
 class SpoolWriter:
     """Appends records to a spool of its own; the only lock is shared with other writers, never with delivery."""
 
@@ -75,125 +130,245 @@ class SpoolWriter:
         self.folder = root / self.meta.spool_id
         self.appended = 0
         self.lost = 0
-        self.torn = 0
-        self._closed = False
+        self.lost_reason: str | None = None
+        self.closed_reason = "it came after the end of the recording"
         self._segment_bytes = segment_bytes
-        self._file: int
-        self._waiting: deque[bytes] = deque()
+        self._place = _Place(_NO_FILE, 0, 0, 0)
+        self._accepted = 0
+        # Records that are not whole in a segment, with their numbers; between calls there are some only on a full disk.
+        self._waiting: deque[tuple[int, bytes]] = deque()
         self._waiting_bytes = 0
-        self._torn = False
-        self._lock = threading.Lock()
+        self._is_in_doubt = False
+        self._is_writing = False
+        self._is_short = False
+        self._is_closing = False
+        self._closed = False
+        self._news: deque[tuple[int, str]] = deque()
+        # A signal handler may record something while its own thread is in here.
+        self._lock = threading.RLock()
+        self._make()
+
+    def _make(self) -> None:
         try:
-            self.folder.mkdir(parents=True, mode=0o700)
+            make_private(self.folder.parent)
+            self.folder.mkdir(mode=0o700)
             self._writer_lock = lock_file(self.folder / "writer.lock")
-            self._segment = 0
-            self._open_next_segment()
-            # Last: with it the folder is a spool, and a courier that found nobody writing would clear it away.
-            (self.folder / "meta.json").write_bytes(orjson.dumps(asdict(self.meta)))
+            try:
+                self._begin_segment()
+                _write_new(self.folder / "unwritten.json", _dump_unwritten(Unwritten()))
+                _write_new(self.folder / "progress.json", b"{}\n")
+                # Last: with it the folder is a spool, and a courier that found nobody writing would clear it away.
+                _write_new(self.folder / "meta.json", orjson.dumps(asdict(self.meta)))
+            except OSError:
+                self.abandon()
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
         except OSError as error:
             raise LocalFileError(f"the spool {self.folder} cannot be made: {error.strerror}") from error
-
-    @property
-    def position(self) -> Position:
-        """Return the place behind the last record."""
-        with self._lock:
-            return Position(self._segment, self._offset)
 
     @property
     def waiting(self) -> int:
         """Return how many records wait in memory for room on the disk."""
         return len(self._waiting)
 
+    @property
+    def last(self) -> int:
+        """Return the number of the last record that was accepted."""
+        return self._accepted
+
+    @property
+    def is_closed(self) -> bool:
+        """Say whether nothing more is written."""
+        return self._closed
+
     def append(self, kind: str, record: Any) -> None:
         """Write a record down; once this returns, it survives the death of the process. Nothing is raised.
 
+        While the disk is full it waits in memory, which is told once, and counted in `waiting`.
         What JSON or Postgres cannot hold is replaced where it can be seen: `plain.dump_line` says by what.
         """
         line = dump_line(kind, record)
         with self._lock:
+            if self._closed or self._is_closing:
+                self._lose(self.closed_reason)
+            elif self._waiting and not self._write_waiting() and self._waiting_bytes + len(line) > MEMORY_BYTES:
+                self._lose("the disk is full, and so is the memory kept for this")
+            else:
+                self._accepted += 1
+                self._waiting.append((self._accepted, line))
+                self._waiting_bytes += len(line)
+                self._write_waiting()
             self.appended += 1
-            if self._closed:
-                self._lose("it came after the end of the recording")
-            elif self._waiting or not self._write(line):
-                self._keep(line)
+        if self._news:
+            self._tell()
 
     def count_lost(self, reason: str) -> None:
         """Count something that could not even be written down."""
         with self._lock:
-            self.appended += 1
             self._lose(reason)
+            self.appended += 1
+        self._tell()
 
     def drain(self) -> None:
         """Write down what waits in memory, if there is room on the disk again."""
         with self._lock:
-            if not self._closed:
-                self._drain()
+            if self._waiting and not self._closed:
+                self._write_waiting()
+        self._tell()
+
+    def place_behind(self, number: int) -> Position | None:
+        """Return a place behind the record of this number; None as long as it is only in memory."""
+        self.drain()
+        with self._lock:
+            place = self._place
+            if place.written < number and not self._closed:
+                return None
+            return Position(place.segment, place.offset)
 
     def close(self) -> None:
         """Let go of the spool; its records stay until they are delivered."""
         with self._lock:
-            if not self._closed:
-                self._drain()
-                for _ in self._waiting:
-                    self._lose("the disk was full until the end")
-                self.abandon()
+            # Called by a signal handler while this thread writes, it is done when that is.
+            self._is_closing = self._is_writing
+            if not self._is_writing:
+                self._close()
+        self._tell()
 
     def abandon(self) -> None:
         """Close the files only; for a forked child, in which the lock may be held by a thread that is not there."""
         # First: a descriptor that is closed may be another file's at once.
         self._closed = True
-        os.close(self._file)
+        # What waits there is the parent's to write.
+        self._waiting = deque()
+        if self._place.file != _NO_FILE:
+            os.close(self._place.file)
         os.close(self._writer_lock)
 
-    def _write(self, line: bytes) -> bool:
-        if self._offset >= self._segment_bytes:
-            try:
-                self._open_next_segment()
-            except OSError:
-                return False
-        # A line that broke off on a full disk is ended first, so that it spoils no other.
-        data = b"\n" + line if self._torn else line
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self._write_waiting()
+        if self._waiting:
+            for _ in self._waiting:
+                self._count_lost("the disk was full until the end")
+            self._waiting.clear()
+            self._note_unwritten()
+        self.abandon()
+
+    def _write_waiting(self) -> bool:
+        """Write down what waits, in its order, and say whether nothing is left."""
+        if self._is_writing:
+            return False  # A signal handler of the thread that writes: it will find this when it goes on.
+        self._is_writing = True
         try:
-            written = os.write(self._file, data)
-        except OSError:
+            while self._waiting:
+                number, line = self._waiting[0]
+                # Else it is written, and an exception came before it was taken off.
+                if number > self._place.written:
+                    self._write(number, line)
+                self._waiting.popleft()
+                self._waiting_bytes -= len(line)
+        except OSError as error:
             # Mostly a full disk; whatever it is, training goes on.
+            self._note_shortage(error)
             return False
-        self._offset += written
-        self._torn = written < len(data)
-        self.torn += self._torn
-        return not self._torn
+        finally:
+            self._is_writing = False
+            if self._is_closing:
+                self._is_closing = False
+                self._close()
+        if self._is_short:
+            self._note_room()
+        return True
+
+    def _write(self, number: int, line: bytes) -> None:
+        place = self._place
+        if place.file == _NO_FILE or place.offset >= self._segment_bytes:
+            place = self._begin_segment()
+        begun = os.lseek(place.file, 0, os.SEEK_END) - place.offset if self._is_in_doubt else 0
+        if not 0 <= begun <= len(line):
+            # Something else has changed the file: nothing more is to come behind that.
+            place, begun = self._begin_segment(), 0
+        self._is_in_doubt = True
+        while begun < len(line):
+            # Also without a fault it may be less than was asked for.
+            count = os.write(place.file, line[begun:])
+            if not count:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            begun += count
+        self._place = _Place(place.file, place.segment, place.offset + len(line), number)
+        self._is_in_doubt = False
+
+    def _begin_segment(self) -> _Place:
+        place = self._place
+        if place.file != _NO_FILE:
+            # Let go of first: closed twice, it may be another file by then. Closed before there is a successor: on NFS,
+            # other machines are sure to see what was written only then.
+            self._place = place._replace(file=_NO_FILE)
+            try:
+                os.close(place.file)
+            except OSError as error:
+                self._lose(f"{segment_path(self.folder, place.segment)} could not be closed: {error.strerror}")
+        file = os.open(segment_path(self.folder, place.segment + 1), _APPENDING, 0o600)
+        self._place = _Place(file, place.segment + 1, 0, place.written)
+        return self._place
 
     def _lose(self, reason: str) -> None:
+        self._count_lost(reason)
+        if not self._closed:
+            self._note_unwritten()
+
+    def _count_lost(self, reason: str) -> None:
         if not self.lost:
-            _logger.error("a record is lost: %s; run.stats.lost counts them", reason)
+            self.lost_reason = reason
+            self._news.append((logging.ERROR, f"a record is lost: {reason}; run.stats.lost counts them"))
         self.lost += 1
 
-    def _keep(self, line: bytes) -> None:
-        if self._waiting_bytes + len(line) > MEMORY_BYTES:
-            self._lose("the disk is full, and so is the memory kept for this")
-            return
-        self._waiting.append(line)
-        self._waiting_bytes += len(line)
-        self._drain()
+    def _note_shortage(self, error: OSError) -> None:
+        if not self._is_short:
+            self._is_short = True
+            text = (
+                f"{self.folder} cannot be written ({error.strerror}): records wait in memory, at most "
+                f"{MEMORY_BYTES >> 20} MB of them, and are lost if this process is killed; make room on the disk"
+            )
+            self._news.append((logging.WARNING, text))
+        self._note_unwritten()
 
-    def _drain(self) -> None:
-        while self._waiting and self._write(self._waiting[0]):
-            self._waiting_bytes -= len(self._waiting.popleft())
+    def _note_room(self) -> None:
+        self._is_short = False
+        self._news.append(
+            (logging.WARNING, f"{self.folder} can be written again: no record is only in memory any more")
+        )
+        self._note_unwritten()
 
-    def _open_next_segment(self) -> None:
-        path = segment_path(self.folder, self._segment + 1)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        if self._segment:
-            os.close(self._file)
-        self._file = file
-        self._segment += 1
-        self._offset = 0
-        self._torn = False
+    def _note_unwritten(self) -> None:
+        """Leave word of what is only in memory, or lost, for whoever finds the spool of a killed process."""
+        with suppress(OSError):
+            file = os.open(self.folder / "unwritten.json", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.pwrite(file, _dump_unwritten(Unwritten(len(self._waiting), self.lost)), 0)
+            finally:
+                os.close(file)
+
+    def _tell(self) -> None:
+        """Log what happened, now that the lock is free: a handler of the log may record something itself."""
+        with suppress(IndexError):
+            while self._news:
+                level, text = self._news.popleft()
+                _logger.log(level, "%s", text)
 
 
 def segment_path(folder: Path, number: int) -> Path:
     """Return the path of a segment."""
     return folder / f"{number:06d}.jsonl"
+
+
+def read_unwritten(folder: Path) -> Unwritten:
+    """Return how many of a spool's records are in no segment; final once nobody writes any more."""
+    try:
+        return Unwritten(**orjson.loads((folder / "unwritten.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return Unwritten()
 
 
 def lock_file(path: Path) -> int:
@@ -208,9 +383,20 @@ def lock_file(path: Path) -> int:
 
 
 def is_alive(folder: Path) -> bool:
-    """Say whether the process that writes a spool still lives."""
+    """Say whether the process that writes a spool still lives; of one that has been cleared away it does not."""
     try:
         os.close(lock_file(folder / "writer.lock"))
     except BlockingIOError:
         return True
+    except FileNotFoundError:
+        return False
     return False
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _dump_unwritten(unwritten: Unwritten) -> bytes:
+    return orjson.dumps(asdict(unwritten)).ljust(_UNWRITTEN_BYTES - 1) + b"\n"

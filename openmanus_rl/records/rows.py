@@ -920,6 +920,7 @@ class PublicTrainingRuns(BaseModel):
     name: str = Field(alias="name")
     owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
     progress: Optional[float] = Field(alias="progress")
+    rewinds: Optional[List[int]] = Field(alias="rewinds")
     run_name: Optional[str] = Field(alias="run_name")
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
@@ -948,6 +949,7 @@ class PublicTrainingRunsInsert(TypedDict):
     name: Annotated[str, Field(alias="name")]
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     progress: NotRequired[Annotated[Optional[float], Field(alias="progress")]]
+    rewinds: NotRequired[Annotated[Optional[List[int]], Field(alias="rewinds")]]
     run_name: NotRequired[Annotated[Optional[str], Field(alias="run_name")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
@@ -976,6 +978,7 @@ class PublicTrainingRunsUpdate(TypedDict):
     name: NotRequired[Annotated[str, Field(alias="name")]]
     owner_id: NotRequired[Annotated[Optional[uuid.UUID], Field(alias="owner_id")]]
     progress: NotRequired[Annotated[Optional[float], Field(alias="progress")]]
+    rewinds: NotRequired[Annotated[Optional[List[int]], Field(alias="rewinds")]]
     run_name: NotRequired[Annotated[Optional[str], Field(alias="run_name")]]
     started_at: NotRequired[Annotated[Optional[datetime.datetime], Field(alias="started_at")]]
     status: NotRequired[Annotated[str, Field(alias="status")]]
@@ -1204,6 +1207,7 @@ class PublicRunList(BaseModel):
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
     status_message: Optional[str] = Field(alias="status_message")
+    steps_done: Optional[int] = Field(alias="steps_done")
     success_count: Optional[int] = Field(alias="success_count")
     success_rate: Optional[float] = Field(alias="success_rate")
     tags: List[str] = Field(alias="tags")
@@ -1228,12 +1232,14 @@ class PublicRunOverview(BaseModel):
     name: str = Field(alias="name")
     owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
     progress: Optional[float] = Field(alias="progress")
+    rewinds: Optional[List[int]] = Field(alias="rewinds")
     run_name: Optional[str] = Field(alias="run_name")
     shown_status: Optional[str] = Field(alias="shown_status")
     started_at: Optional[datetime.datetime] = Field(alias="started_at")
     status: str = Field(alias="status")
     status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
     status_message: Optional[str] = Field(alias="status_message")
+    steps_done: Optional[int] = Field(alias="steps_done")
     summary: JsonValue = Field(alias="summary")
     tags: List[str] = Field(alias="tags")
     timeline: int = Field(alias="timeline")

@@ -42,7 +42,7 @@ export async function adminUsers(request: Request, connection: GatewayConnection
 
 async function route(request: Request, sql: Sql, url: URL, id: string | undefined): Promise<Response> {
   if (id === undefined) {
-    if (request.method === "GET") return await listUsers(sql, url.searchParams);
+    if (request.method === "GET") return await listUsers(sql, url);
     if (request.method === "POST") return Response.json(await createUser(sql, await json(request)));
   } else {
     if (request.method === "GET") return Response.json(await readUser(sql, id));
@@ -52,14 +52,23 @@ async function route(request: Request, sql: Sql, url: URL, id: string | undefine
   throw new AuthError(405, "method_not_allowed", `${request.method} is not supported here`);
 }
 
-async function listUsers(sql: Sql, query: URLSearchParams): Promise<Response> {
+async function listUsers(sql: Sql, url: URL): Promise<Response> {
+  const query = url.searchParams;
   const page = Math.max(1, Number(query.get("page")) || 1);
   const perPage = Math.min(MAX_PER_PAGE, Math.max(1, Number(query.get("per_page")) || DEFAULT_PER_PAGE));
   const [{ total }] = await sql`select count(*)::int as total from auth.users`;
   const rows = await sql<UserRow[]>`
     select * from auth.users order by created_at desc, id limit ${perPage} offset ${(page - 1) * perPage}`;
   const users = await withIdentities(sql, rows);
-  return Response.json({ users, aud: "authenticated" }, { headers: { "X-Total-Count": String(total) } });
+  const headers = { "X-Total-Count": String(total), Link: links(url, page, perPage, total) };
+  return Response.json({ users, aud: "authenticated" }, { headers });
+}
+
+/** Where the next and the last page are, as GoTrue writes it: clients read the page numbers out of it. */
+function links(url: URL, page: number, perPage: number, total: number): string {
+  const last = Math.max(1, Math.ceil(total / perPage));
+  const link = (to: number, rel: string) => `<${url.pathname}?page=${to}&per_page=${perPage}>; rel="${rel}"`;
+  return [...(page < last ? [link(page + 1, "next")] : []), link(last, "last")].join(", ");
 }
 
 export async function readUser(sql: Sql, id: string): Promise<Body> {
@@ -101,6 +110,8 @@ async function updateUser(sql: Sql, id: string, body: Body): Promise<Body> {
   }
   await sql.begin(async (transaction) => {
     await transaction`update auth.users set ${sql(changes)} where id = ${id}`;
+    // As in GoTrue, a new password ends what was opened with the old one.
+    if (changes.encrypted_password !== undefined) await transaction`delete from auth.sessions where user_id = ${id}`;
     if (changes.email !== undefined) {
       await transaction`
         update auth.identities set identity_data = identity_data || ${sql.json({ email: String(changes.email) })}

@@ -9,15 +9,21 @@ import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
 import { refuseForeignHost } from "./hosts.ts";
 import { Keys } from "./keys.ts";
+import { limited } from "./limits.ts";
 import type { Settings } from "./settings.ts";
 import { Realtime } from "./realtime/routes.ts";
+import { DataApi } from "./rest/api.ts";
 import { isSignInLinkPath, signInLinks } from "./sign_in_links.ts";
-import { currentRequest } from "./writes.ts";
+import { isSessionRequest, sessions } from "./sessions.ts";
 import { FileStore } from "./storage/files.ts";
 import { Storage } from "./storage/routes.ts";
 import { Signer } from "./storage/signing.ts";
 
 const FUNCTION_PATH = /^\/functions\/v1\/([a-z0-9_-]+)(?:\/.*)?$/;
+/** The document that describes the Data API; everything else below `/rest/v1` is the Data API itself. */
+const ROOT_DOCUMENT = /^\/rest\/v1\/?$/;
+/** Asked by the supervisor: answered without the database, so that a gateway that waits for it does not look hung. */
+const ALIVE_PATH = "/gateway/alive";
 /** As on hosted projects: a read without a limit answers at most this many rows. */
 const MAX_ROWS = 1000;
 
@@ -34,11 +40,15 @@ export async function createHandler(
   const storage = new Storage(connection, files, new Signer(settings.jwtSecret), keys);
   const realtime = new Realtime(connection, keys, stopping);
   const lite = createLite(settings, connection);
+  const dataApi = new DataApi(connection, keys, MAX_ROWS);
 
   const route = async (request: Request): Promise<Response> => {
     const refused = refuseForeignHost(request);
     if (refused) return refused;
     const { pathname } = new URL(request.url);
+    if (pathname === ALIVE_PATH) {
+      return Response.json({ version: settings.version, database_silent_ms: connection.silentMs });
+    }
     if (pathname.startsWith("/realtime/v1/")) return await realtime.fetch(request);
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
       return await serveDashboard(request, settings);
@@ -49,15 +59,23 @@ export async function createHandler(
     const translated = new Request(url, { method, body, headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
-    if (isAdminUsersPath(pathname)) return withCors(await adminUsers(translated, connection, keys));
+    return withCors(await limited(translated, keys, (bounded) => routeBounded(bounded, pathname)));
+  };
+
+  const routeBounded = async (translated: Request, pathname: string): Promise<Response> => {
+    if (isAdminUsersPath(pathname)) return await adminUsers(translated, connection, keys);
     if (isSignInLinkPath(pathname)) {
-      return withCors(await signInLinks(translated, connection, keys, (inner) => lite.fetch(inner)));
+      return await signInLinks(translated, connection, keys);
     }
-    const response = pathname.startsWith("/rest/v1")
-      ? await callDataApi(translated, lite, connection)
-      : await lite.fetch(translated);
+    if (await isSessionRequest(translated, pathname, keys)) {
+      return await sessions(translated, connection, keys, (inner) => lite.fetch(inner));
+    }
+    if (pathname.startsWith("/rest/v1") && !ROOT_DOCUMENT.test(pathname)) {
+      return await dataApi.fetch(translated);
+    }
+    const response = await lite.fetch(translated);
     if (response.status === 500 && !(await connection.answers())) return unavailableResponse();
-    return withCors(response);
+    return response;
   };
 
   return async (request) => {
@@ -66,7 +84,7 @@ export async function createHandler(
     } catch (error) {
       if (isUnavailable(error)) return unavailableResponse();
       console.error("request failed:", new URL(request.url).pathname, error);
-      return Response.json({ message: "Internal server error" }, { status: 500 });
+      return withCors(Response.json({ message: "Internal server error" }, { status: 500 }));
     }
   };
 }
@@ -77,26 +95,16 @@ function createLite(settings: Settings, connection: GatewayConnection): App {
     api: { enabled: true, schemas: ["public"], max_rows: MAX_ROWS },
     auth: {
       enabled: true,
-      enable_signup: true,
+      enable_signup: false,
       jwt_secret: settings.jwtSecret,
       publishable_key: settings.publishableKey,
       secret_key: settings.secretKey,
-      email: { enable_signup: true, enable_confirmations: false },
+      email: { enable_signup: false, enable_confirmations: false },
     },
     studio: { enabled: false },
     options: { server: { admin: false, disableStudio: true } },
     // deno-lint-ignore no-explicit-any
   } as any) as unknown as App;
-}
-
-async function callDataApi(request: Request, lite: App, connection: GatewayConnection): Promise<Response> {
-  // Without the schema every table would be unknown; a database that is away is told as such.
-  await connection.introspect({ useCache: true });
-  const isJson = /^application\/(vnd\.pgrst\.\w+\+)?json\b/.test(request.headers.get("content-type") ?? "");
-  if (!request.body || !isJson) return await lite.fetch(request);
-  const body = await request.text();
-  const rebuilt = new Request(request.url, { method: request.method, headers: request.headers, body });
-  return await currentRequest.run({ body }, () => lite.fetch(rebuilt));
 }
 
 async function callFunction(request: Request, pathname: string): Promise<Response> {

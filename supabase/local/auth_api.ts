@@ -10,13 +10,19 @@ const EMAIL = /^[^\s@]+@[^\s@]+$/;
 
 /** A refusal in GoTrue's shape. */
 export class AuthError extends Error {
-  constructor(readonly status: number, readonly code: string, message: string, readonly more: Body = {}) {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly more: Body = {},
+    readonly headers: Record<string, string> = {},
+  ) {
     super(message);
   }
 
   toResponse(): Response {
     const body = { code: this.status, error_code: this.code, msg: this.message, ...this.more };
-    return Response.json(body, { status: this.status });
+    return Response.json(body, { status: this.status, headers: { "X-Sb-Error-Code": this.code, ...this.headers } });
   }
 }
 

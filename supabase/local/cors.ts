@@ -2,7 +2,7 @@
 
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const EXPOSED = "Content-Range, Content-Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
-  "Preference-Applied, Retry-After, X-Total-Count";
+  "Preference-Applied, Retry-After, X-Total-Count, Link";
 
 export function preflight(request: Request): Response {
   return new Response(null, {

@@ -1,47 +1,85 @@
 /** The Postgres connection that Supabase Lite works on, with hosted Supabase's manners. */
-import type { AnyAST, ConnectionContextOptions, IntrospectResult, VarsContext } from "@supabase/lite";
+import type { IntrospectResult } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
-import { sql } from "kysely";
 import type postgres from "postgres";
-import { type Catalog, exposedOnly, readCatalog } from "./catalog.ts";
-import { DatabaseUnavailable, errorForLite, isUnavailable } from "./errors.ts";
-import { type Database, kyselyOn } from "./pool.ts";
+import { admission } from "./admission.ts";
+import { Canceller } from "./cancel.ts";
+import { DatabaseUnavailable, isUnavailable } from "./errors.ts";
+import { statementTimeoutMs } from "./limits.ts";
+import { begin, type Database, kyselyOn, leave } from "./pool.ts";
+import { readSchema, type Schema } from "./rest/schema.ts";
+import { exposedOnly } from "./root_document.ts";
+import { scramOnly } from "./scram.ts";
 import { postgresTypes } from "./types.ts";
-import { InsertFromJson, keepValuesExact } from "./writes.ts";
 
 const MAX_CONNECTIONS = 20;
 const CONNECT_TIMEOUT_SECONDS = 5;
 const RELOAD_DELAY_MS = 100;
 
-/** Carries a result out of a transaction that must not be kept. */
-class Rollback extends Error {
-  constructor(readonly result: unknown) {
-    super("rolled back");
-  }
-}
-
 export class GatewayConnection extends PostgresConnection {
-  #catalog: Catalog = new Map();
+  #schema: Promise<Schema> | undefined;
+  #readings = 0;
   #loading: Promise<IntrospectResult> | undefined;
   #reloadTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #canceller: Canceller;
+  #watching = false;
+  #closing = false;
+  #answeredAt = Date.now();
 
-  constructor(url: string) {
-    super({
-      url,
+  constructor(readonly url: string) {
+    super({ url });
+    this.driver = this.#open();
+    this.kysely = kyselyOn(() => this.driver);
+    this.#canceller = new Canceller(url);
+  }
+
+  /** A pool that is left for a new one as soon as Postgres closes any of its connections. */
+  #open(): postgres.Sql {
+    const { driver } = new PostgresConnection({
+      url: this.url,
       postgresOptions: {
         max: MAX_CONNECTIONS,
         connect_timeout: CONNECT_TIMEOUT_SECONDS,
         backoff: (attempt: number) => Math.min(0.1 * 2 ** attempt, 2),
+        // Connections are closed by Postgres alone: whenever one closes, something happened there.
+        max_lifetime: null,
         types: postgresTypes,
         connection: { application_name: "openmanus-rl gateway" },
         onnotice: () => {},
+        ...scramOnly,
+        onclose: () => this.#renew(driver),
       },
     });
-    this.kysely = kyselyOn(this.driver);
+    return driver;
+  }
+
+  #renew(closed: postgres.Sql): void {
+    if (this.driver !== closed || this.#closing) return;
+    this.driver = this.#open();
+    leave(closed);
+    // If it fails, postgres.js itself listens again, for as long as this pool lives.
+    if (this.#watching) this.watchSchema().catch(() => {});
+  }
+
+  override async close(): Promise<void> {
+    this.#closing = true;
+    await Promise.all([this.driver.end({ timeout: 1 }), this.#canceller.close()]);
   }
 
   override runInTransaction<T>(run: (database: Database) => Promise<T>): Promise<T> {
-    return this.driver.begin((transaction) => run(kyselyOn(transaction))) as Promise<T>;
+    return this.#begin((transaction) => run(kyselyOn(() => transaction)));
+  }
+
+  #begin<T>(run: (transaction: postgres.TransactionSql) => Promise<T>): Promise<T> {
+    return begin(() => this.driver, (transaction) => {
+      this.#answeredAt = Date.now();
+      return run(transaction);
+    });
+  }
+
+  /** How long ago Postgres last took a request's transaction. */
+  get silentMs(): number {
+    return Date.now() - this.#answeredAt;
   }
 
   /** Whether Postgres answers at all. */
@@ -55,7 +93,21 @@ export class GatewayConnection extends PostgresConnection {
     }
   }
 
-  /** The schema cache; read once by however many requests wait for it. */
+  /** The Data API's schema cache; read once by however many requests wait for it. */
+  schema(): Promise<Schema> {
+    this.#schema ??= this.#remember(readSchema(this.driver));
+    return this.#schema;
+  }
+
+  /** Keep a reading for the requests to come, unless it fails. */
+  #remember(reading: Promise<Schema>): Promise<Schema> {
+    reading.catch(() => {
+      if (this.#schema === reading) this.#schema = undefined;
+    });
+    return reading;
+  }
+
+  /** Supabase Lite's own schema cache, of which it makes the document at `/rest/v1/`. */
   override introspect(options?: { useCache?: boolean }): Promise<IntrospectResult> {
     if (options?.useCache && this.introspection) return Promise.resolve(this.introspection);
     this.#loading ??= this.#load().finally(() => (this.#loading = undefined));
@@ -66,19 +118,14 @@ export class GatewayConnection extends PostgresConnection {
     const schema = await super.introspect({ useCache: false });
     // A failed reading comes back as an empty schema, which would make every table unknown.
     if (schema.functions === undefined) throw new DatabaseUnavailable("the schema could not be read");
-    this.#catalog = await readCatalog(this.driver);
     this.introspection = exposedOnly(schema);
     return this.introspection;
-  }
-
-  override async onPostgrestAST(ast: AnyAST): Promise<AnyAST> {
-    const checked = await super.onPostgrestAST(ast);
-    return keepValuesExact(checked, this.#catalog, await this.introspect({ useCache: true }));
   }
 
   /** Read the schema again when Postgres says `notify pgrst`, as PostgREST does. */
   async watchSchema(): Promise<void> {
     const reload = () => this.reloadSchema();
+    this.#watching = true;
     // Also on every (re)connection: notifications sent meanwhile were missed.
     await this.driver.listen("pgrst", reload, reload);
   }
@@ -86,53 +133,44 @@ export class GatewayConnection extends PostgresConnection {
   /** Read the schema again soon; many calls in a row cause one reading. */
   reloadSchema(): void {
     clearTimeout(this.#reloadTimer);
-    this.#reloadTimer = setTimeout(() => {
-      this.introspect().catch((error) => console.error("schema reload failed:", error.message));
-    }, RELOAD_DELAY_MS);
+    this.#reloadTimer = setTimeout(() => this.#reload(), RELOAD_DELAY_MS);
   }
 
-  /** Run statements in one transaction with the caller's rights. */
-  asCaller<T>(claims: Claims, operation: string, run: (sql: postgres.TransactionSql) => Promise<T>): Promise<T> {
-    return this.driver.begin(async (transaction) => {
-      const settings = callerSettings(claims, operation);
-      const calls = settings.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, true)`);
-      await transaction.unsafe(`select ${calls.join(", ")}`, settings.flat());
-      return await run(transaction);
-    }) as Promise<T>;
-  }
-
-  override normalizeDbError(error: unknown): unknown {
-    return errorForLite(error);
-  }
-
-  /**
-   * Run a request's statements in one transaction as the caller's role.
-   *
-   * Replaces Lite's own, which grants every table to every API role, and which commits a write that is
-   * then answered with an error.
-   */
-  override async withContext<T>(
-    vars: VarsContext | undefined,
-    run: (database: Database) => Promise<T>,
-    options: ConnectionContextOptions = {},
-  ): Promise<T> {
-    if (options.transaction) {
-      if (vars) await enterContext(options.transaction, vars, options);
-      return run(options.transaction);
-    }
-    if (!vars && !options.forceRollback) return run(this.kysely);
+  async #reload(): Promise<void> {
+    const reading = ++this.#readings;
     try {
-      return await this.runInTransaction(async (transaction) => {
-        if (vars) await enterContext(transaction, vars, options);
-        const result = await run(transaction.withPlugin(new InsertFromJson()));
-        const refused = result instanceof Response && result.status >= 400;
-        if (options.forceRollback || refused) throw new Rollback(result);
-        return result;
-      });
+      const schema = await readSchema(this.driver);
+      // One that began later knows what this one may not.
+      if (reading !== this.#readings) return;
+      this.#schema = Promise.resolve(schema);
+      this.introspection = undefined;
     } catch (error) {
-      if (error instanceof Rollback) return error.result as T;
-      throw error;
+      console.error("schema reload failed:", (error as Error).message);
     }
+  }
+
+  /** Run statements in one transaction with the caller's rights, and with settings that last as long. */
+  asCaller<T>(
+    claims: Claims,
+    operation: string,
+    run: (sql: postgres.TransactionSql) => Promise<T>,
+    further: Setting[] = [],
+  ): Promise<T> {
+    const begun = () =>
+      this.#begin(async (transaction) => {
+        const settings = [...further, ...callerSettings(claims, operation)];
+        const calls = settings.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, true)`);
+        const query = `select pg_backend_pid() as pid, ${calls.join(", ")}`;
+        const [{ pid }] = await transaction.unsafe(query, settings.flat(), { prepare: true });
+        return await this.#canceller.whileWanted(pid, () => run(transaction));
+      });
+    // The gateway's own look for what changed waits for nobody.
+    return operation === "realtime" ? begun() : admission.run(claims, begun);
+  }
+
+  /** Lite's own Data API would grant every table to every API role; nothing here leads to it, and nothing may. */
+  override withContext(): Promise<never> {
+    throw new Error("requests reach the database with asCaller");
   }
 }
 
@@ -143,37 +181,16 @@ export interface Claims {
   [claim: string]: unknown;
 }
 
-type Setting = [name: string, value: string];
+export type Setting = [name: string, value: string];
 
-function callerSettings(claims: Claims, operation = ""): Setting[] {
+function callerSettings(claims: Claims, operation: string): Setting[] {
   return [
     ["request.jwt.claims", JSON.stringify(claims)],
     ["request.jwt.claim.sub", String(claims.sub ?? "")],
     ["request.jwt.claim.role", claims.role],
     ["storage.operation", operation],
+    // A role's own setting does not hold for whoever becomes that role.
+    ["statement_timeout", String(statementTimeoutMs(claims.role))],
     ["role", claims.role],
   ];
-}
-
-function requestSettings({ method, path, requestHeaders, readOnly }: NonNullable<ConnectionContextOptions["rpc"]>) {
-  return [
-    ["response.status", ""],
-    ["response.headers", ""],
-    ["request.method", method],
-    ["request.path", path],
-    ["request.headers", JSON.stringify(requestHeaders ?? {})],
-    ["transaction_read_only", readOnly ? "on" : "off"],
-  ] as Setting[];
-}
-
-/** Become the caller for the rest of this transaction, in one round trip. */
-async function enterContext(database: Database, vars: VarsContext, options: ConnectionContextOptions): Promise<void> {
-  const auth = (vars.auth ?? {}) as { role?: string; jwt?: Claims | null };
-  const role = auth.role || "anon";
-  const settings = [
-    ...(options.rpc ? requestSettings(options.rpc) : []),
-    ...callerSettings({ ...auth.jwt, role }),
-  ];
-  const calls = settings.map(([name, value]) => sql`set_config(${name}, ${value}, true)`);
-  await sql`select ${sql.join(calls)}`.execute(database);
 }

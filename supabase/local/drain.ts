@@ -3,6 +3,8 @@
 /** Smaller bodies fit into the socket's buffers, so that nobody waits for them to be read. */
 const SMALL_BODY_BYTES = 64 * 1024;
 const MAX_DRAINED_BYTES = 4 * 1024 ** 3;
+/** Whoever sends slower than this gets no answer for it. */
+const MAX_DRAIN_MS = 60_000;
 
 /**
  * Handle a request, and read what the handler left of its body before the answer goes out.
@@ -29,7 +31,7 @@ export async function drained(request: Request, handle: (request: Request) => Pr
     },
   }, { highWaterMark: 0 });
   const response = await handle(new Request(request.url, { method: request.method, headers: request.headers, body }));
-  if (!finished) await readToEnd(read);
+  if (!finished) await Promise.race([readToEnd(read), new Promise((resolve) => setTimeout(resolve, MAX_DRAIN_MS))]);
   return response;
 }
 

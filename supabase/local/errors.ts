@@ -66,31 +66,3 @@ const STATUS_BY_SQLSTATE: [prefix: string, status: number][] = [
 export function statusOfSqlstate(code: string): number {
   return STATUS_BY_SQLSTATE.find(([prefix]) => code.startsWith(prefix))?.[1] ?? 400;
 }
-
-const SQLSTATE = /^[0-9A-Z]{5}$/;
-
-/** SQLSTATEs whose answer depends on who asked or on the statement: Supabase Lite knows those and gets them right. */
-const ANSWERED_BY_LITE = /^(42501|42703|42P01|23505|23503|PGRST|PT\d{3})$/;
-
-/**
- * Turn a database error into one that Supabase Lite answers with the right status and its own code.
- *
- * Lite answers 500 to any SQLSTATE it does not know. PostgREST lets SQL choose the whole answer with
- * `raise sqlstate 'PGRST'`, and Lite honours that, so an unknown error takes that form.
- */
-export function errorForLite(error: unknown): unknown {
-  const { code, message, detail, hint } = (error ?? {}) as DatabaseError;
-  if (isUnavailable(error)) {
-    return raised(503, "PGRST000", "Could not connect with the database", null, "Try again shortly");
-  }
-  if (typeof code !== "string" || !SQLSTATE.test(code) || ANSWERED_BY_LITE.test(code)) return error;
-  return raised(statusOfSqlstate(code), code, String(message), detail ?? null, hint ?? null);
-}
-
-function raised(status: number, code: string, message: string, details: unknown, hint: unknown): DatabaseError {
-  return {
-    code: "PGRST",
-    message: JSON.stringify({ code, message, details, hint }),
-    detail: JSON.stringify({ status, headers: {} }),
-  };
-}

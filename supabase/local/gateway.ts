@@ -7,8 +7,10 @@
  * The permissions and the environment are described in README.md beside this file.
  */
 import { createHandler, type Handler } from "./app.ts";
+import { currentClient } from "./client.ts";
 import { GatewayConnection } from "./database.ts";
 import { redirectLog } from "./log.ts";
+import { prove } from "./proof.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { ensureSystemSchema } from "./system_schema.ts";
 
@@ -26,12 +28,19 @@ async function initialise(settings: Settings): Promise<void> {
 
 async function serve(settings: Settings): Promise<void> {
   const connection = new GatewayConnection(settings.databaseUrl);
-  await connection.introspect();
+  await connection.schema();
   await connection.watchSchema();
   const stop = new AbortController();
   const handler = await createHandler(settings, connection, stop.signal);
 
-  const server = Deno.serve({ hostname: HOST, port: settings.port, onListen: () => {} }, handler);
+  const server = Deno.serve(
+    { hostname: HOST, port: settings.port, onListen: () => {} },
+    async (request, { remoteAddr }) => {
+      const client = { address: (remoteAddr as Deno.NetAddr).hostname, gone: request.signal };
+      return (await prove(request, settings.secretKey, port)) ??
+        await currentClient.run(client, () => handler(request));
+    },
+  );
   const { port } = server.addr as Deno.NetAddr;
   shortCircuitOwnRequests(`http://${HOST}:${port}`, handler);
   // Before anyone is told that we are ready: from then on signals may come.
@@ -42,7 +51,7 @@ async function serve(settings: Settings): Promise<void> {
   await stopping;
   stop.abort();
   await Promise.race([server.shutdown(), new Promise((resolve) => setTimeout(resolve, DRAIN_TIMEOUT_MS))]);
-  await connection.driver.end({ timeout: 1 });
+  await connection.close();
 }
 
 /** Edge functions call their project's URL; answer those calls here rather than through a socket. */

@@ -40,6 +40,11 @@ export class Keys {
     return typeof claims?.role === "string" ? claims as Claims : null;
   }
 
+  /** What users' tokens are signed with. */
+  get signingKey(): Uint8Array {
+    return this.#secretBytes;
+  }
+
   opaque(kind: KeyKind): string {
     return kind === "secret" ? this.settings.secretKey : this.settings.publishableKey;
   }

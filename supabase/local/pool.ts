@@ -1,5 +1,5 @@
 /**
- * Kysely on postgres.js.
+ * Kysely on postgres.js, and what to do when Postgres closes a connection.
  *
  * Lite's own adapter reserves a connection for each query and sends ROLLBACK on it even after the server has closed it:
  * the request then never ends, or the process does. Here single queries go to the pool, and transactions are those of
@@ -16,6 +16,7 @@ import {
   type QueryResult,
 } from "kysely";
 import type postgres from "postgres";
+import { isUnavailable } from "./errors.ts";
 
 // deno-lint-ignore no-explicit-any
 export type Database = Kysely<any>;
@@ -23,10 +24,10 @@ export type Database = Kysely<any>;
 type Runner = postgres.Sql | postgres.TransactionSql;
 
 class Connection implements DatabaseConnection {
-  constructor(readonly runner: Runner) {}
+  constructor(readonly runner: () => Runner) {}
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const result = await this.runner.unsafe(sql, parameters as never[]);
+    const result = await this.runner().unsafe(sql, parameters as never[]);
     const changes = /^(INSERT|UPDATE|DELETE|MERGE)$/.test(result.command);
     return { rows: [...result] as R[], numAffectedRows: changes ? BigInt(result.count) : undefined };
   }
@@ -40,7 +41,7 @@ class Connection implements DatabaseConnection {
 class RunnerDriver implements Driver {
   readonly #connection: Connection;
 
-  constructor(runner: Runner) {
+  constructor(runner: () => Runner) {
     this.#connection = new Connection(runner);
   }
 
@@ -60,8 +61,8 @@ class RunnerDriver implements Driver {
   rollbackTransaction = this.beginTransaction;
 }
 
-/** A query builder whose queries run on the pool, or in a transaction. */
-export function kyselyOn(runner: Runner): Database {
+/** A query builder whose queries run on the pool of the moment, or in a transaction. */
+export function kyselyOn(runner: () => Runner): Database {
   return new Kysely({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
@@ -70,4 +71,46 @@ export function kyselyOn(runner: Runner): Database {
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   });
+}
+
+/** How long a request waits for a Postgres that is just starting; the supervisor needs about a second to restart it. */
+const BEGIN_PATIENCE_MS = 3_000;
+const BEGIN_PAUSE_MS = 100;
+/** After this, a connection that was being opened when its pool was left is open or has failed. */
+const STRAGGLERS_MS = 10_000;
+
+/**
+ * Run a transaction on the pool of the moment.
+ *
+ * One that could not begin did nothing yet, so it is begun again for a while; one that had begun fails with its connection.
+ */
+export async function begin<T>(
+  pool: () => postgres.Sql,
+  run: (transaction: postgres.TransactionSql) => Promise<T>,
+): Promise<T> {
+  const giveUpAt = Date.now() + BEGIN_PATIENCE_MS;
+  while (true) {
+    let begun = false;
+    try {
+      return await pool().begin((transaction) => {
+        begun = true;
+        return run(transaction);
+      }) as T;
+    } catch (error) {
+      if (begun || !isUnavailable(error) || Date.now() >= giveUpAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, BEGIN_PAUSE_MS));
+    }
+  }
+}
+
+/**
+ * Leave a pool for good, with every query that it holds.
+ *
+ * postgres.js reopens a connection with what it had not sent before, ahead of the handshake, so that the new one times
+ * out; and it sends the ROLLBACK of a transaction that was cut off to whoever has the reopened connection by then.
+ */
+export function leave(pool: postgres.Sql): void {
+  pool.end({ timeout: 0 }).catch(() => {});
+  const { close } = pool as unknown as { close(): Promise<void> }; // Missing from its types.
+  setTimeout(() => close().catch(() => {}), STRAGGLERS_MS);
 }

@@ -9,6 +9,7 @@ import { answered, AuthError, type Body, checkEmail, invalid, json, requireSecre
 import type { GatewayConnection } from "./database.ts";
 import { isLoopback } from "./hosts.ts";
 import type { Keys } from "./keys.ts";
+import { openSession } from "./sessions.ts";
 
 const PATH = /^\/auth\/v1\/(admin\/generate_link|verify|otp|magiclink|recover|resend)\/?$/;
 const TOKEN_BYTES = 32;
@@ -16,8 +17,7 @@ const VALID_HOURS = 24;
 /** What a client may call the link that it redeems: to GoTrue these are all links sent by e-mail. */
 const VERIFIED_TYPES = new Set(["magiclink", "email", "signup"]);
 
-type Fetch = (request: Request) => Response | Promise<Response>;
-type OpenSession = (refreshToken: string) => Response | Promise<Response>;
+type OpenSession = (userId: string) => Promise<Body>;
 
 /** Whether a request is for these endpoints. */
 export function isSignInLinkPath(pathname: string): boolean {
@@ -28,7 +28,6 @@ export async function signInLinks(
   request: Request,
   connection: GatewayConnection,
   keys: Keys,
-  lite: Fetch,
 ): Promise<Response> {
   return await answered(async () => {
     const endpoint = PATH.exec(new URL(request.url).pathname)![1];
@@ -39,11 +38,12 @@ export async function signInLinks(
     }
     if (endpoint === "verify") {
       // As on hosted projects no key is asked for: the link itself is the proof.
-      const openSession = (refreshToken: string) => lite(refreshRequest(request.url, keys, refreshToken));
-      if (request.method === "GET") return await followLink(request, connection.driver, openSession);
+      const { origin } = new URL(request.url);
+      const open: OpenSession = (userId) => openSession(connection.driver, keys, origin, userId, "otp");
+      if (request.method === "GET") return await followLink(request, connection.driver, open);
       requireMethod(request, "POST");
       const { type, token_hash } = await json(request);
-      return await signIn(connection.driver, openSession, type, token_hash);
+      return Response.json(await signIn(connection.driver, open, type, token_hash));
     }
     const message = "No e-mail is sent from here; `openmanus-rl dashboard` prints a sign-in link";
     throw new AuthError(422, "email_provider_disabled", message);
@@ -88,54 +88,35 @@ async function findOrCreateUser(sql: Sql, email: string): Promise<Body> {
 }
 
 /** Give a session for a link, once. */
-async function signIn(sql: Sql, openSession: OpenSession, type: unknown, token: unknown): Promise<Response> {
+async function signIn(sql: Sql, open: OpenSession, type: unknown, token: unknown): Promise<Body> {
   if (typeof type !== "string" || !type) throw invalid("Verify requires a verification type");
   if (typeof token !== "string" || !token) throw invalid("Verify requires a token hash");
-  const refreshToken = VERIFIED_TYPES.has(type) ? await redeem(sql, token) : null;
+  const userId = VERIFIED_TYPES.has(type) ? await redeem(sql, token) : null;
   // One answer for every kind of wrong link: it tells nothing about who has an account.
-  if (!refreshToken) throw new AuthError(403, "otp_expired", "Email link is invalid or has expired");
-  return await openSession(refreshToken);
+  if (!userId) throw new AuthError(403, "otp_expired", "Email link is invalid or has expired");
+  return await open(userId);
 }
 
-function refreshRequest(base: string, keys: Keys, refreshToken: string): Request {
-  const headers = { apikey: keys.opaque("publishable"), "content-type": "application/json" };
-  const body = JSON.stringify({ refresh_token: refreshToken });
-  return new Request(new URL("/auth/v1/token?grant_type=refresh_token", base), { method: "POST", headers, body });
-}
-
-/**
- * Use a link up and return a refresh token of a new session, or null.
- *
- * Supabase Lite turns that token into the session that the client gets, so that it is refreshed and ended like any other.
- */
+/** Use a link up and return whom it signs in, or null. */
 async function redeem(sql: Sql, token: string): Promise<string | null> {
   const tokenDigest = await digest(token);
   return await sql.begin(async (transaction) => {
     const [link] = await transaction<{ user_id: string }[]>`
       delete from auth.sign_in_links where token_digest = ${tokenDigest} and expires_at > now() returning user_id`;
     if (!link) return null;
-    const [user] = await transaction`
+    const [user] = await transaction<{ id: string }[]>`
       update auth.users set email_confirmed_at = coalesce(email_confirmed_at, now())
       where id = ${link.user_id} and coalesce(banned_until <= now(), true) returning id`;
-    if (!user) return null;
-    const session = crypto.randomUUID();
-    const refreshToken = randomToken();
-    await transaction`insert into auth.sessions (id, user_id, aal) values (${session}, ${link.user_id}, 'aal1')`;
-    await transaction`
-      insert into auth.refresh_tokens (id, token, user_id, session_id)
-      values (${crypto.randomUUID()}, ${refreshToken}, ${link.user_id}, ${session})`;
-    return refreshToken;
+    return user?.id ?? null;
   });
 }
 
 /** Follow an action link in a browser: to the page that it names, with the session in the fragment. */
-async function followLink(request: Request, sql: Sql, openSession: OpenSession): Promise<Response> {
+async function followLink(request: Request, sql: Sql, open: OpenSession): Promise<Response> {
   const { origin, searchParams } = new URL(request.url);
   const target = new URL(searchParams.get("redirect_to") || "/", origin);
   if (!isLoopback(target.hostname)) throw invalid("redirect_to must be an address of this machine");
-  const answer = await signIn(sql, openSession, searchParams.get("type"), searchParams.get("token"));
-  if (!answer.ok) return answer;
-  const session = await answer.json();
+  const session = await signIn(sql, open, searchParams.get("type"), searchParams.get("token"));
   const names = ["access_token", "refresh_token", "expires_in", "expires_at", "token_type"];
   target.hash = new URLSearchParams([...names.map((name) => [name, String(session[name])]), ["type", "magiclink"]])
     .toString();

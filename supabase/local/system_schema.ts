@@ -1,4 +1,9 @@
-/** What a hosted Supabase database has before the first migration: roles, `auth`, `storage`, schema reload. */
+/**
+ * What a hosted Supabase database has before the first migration: roles, `auth`, `storage`, schema reload.
+ *
+ * `authenticator` is whom the gateway connects as; `openmanus_owner` and `openmanus_recorder` are explained in
+ * `openmanus_rl/local/roles.py`, which lets them in.
+ */
 import { getAuthSchemaSql, getStorageSchemaSql } from "@supabase/lite";
 import type { GatewayConnection } from "./database.ts";
 
@@ -14,7 +19,21 @@ begin
   if not exists (select from pg_roles where rolname = 'service_role') then
     create role service_role nologin noinherit bypassrls;
   end if;
+  if not exists (select from pg_roles where rolname = 'authenticator') then
+    create role authenticator nologin bypassrls;
+  end if;
+  if not exists (select from pg_roles where rolname = 'openmanus_owner') then
+    create role openmanus_owner nologin createdb createrole bypassrls;
+  end if;
+  if not exists (select from pg_roles where rolname = 'openmanus_recorder') then
+    create role openmanus_recorder nologin bypassrls;
+  end if;
 end $$;
+grant anon, authenticated, service_role to authenticator, openmanus_owner;
+grant service_role to openmanus_recorder;
+alter role anon set statement_timeout = '3s';
+alter role authenticated set statement_timeout = '8s';
+alter role authenticator set statement_timeout = '60s';
 create schema if not exists auth;
 create schema if not exists extensions;
 `;
@@ -44,11 +63,25 @@ create table if not exists auth.sign_in_links (
 );
 `;
 
+// As on hosted projects: how the user of each session signed in, which tokens tell as `amr`.
+const SESSION_METHODS_SQL = `
+create table if not exists auth.mfa_amr_claims (
+  id uuid primary key,
+  session_id uuid not null references auth.sessions (id) on delete cascade,
+  authentication_method text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint mfa_amr_claims_session_id_authentication_method_pkey unique (session_id, authentication_method)
+);
+`;
+
 // No default privileges: on hosted projects a new table is granted to no API role either.
 const GRANTS_SQL = `
 grant usage on schema public, auth, storage, extensions to anon, authenticated, service_role;
 grant all on storage.buckets, storage.objects to anon, authenticated, service_role;
 grant execute on all functions in schema storage to anon, authenticated, service_role;
+grant usage on schema auth, storage, extensions to authenticator, openmanus_owner;
+grant select, insert, update, delete on all tables in schema auth to authenticator, openmanus_owner;
 `;
 
 // Hosted projects tell PostgREST of every change to the schema with event triggers of this name. Temporary tables are no such change.
@@ -86,6 +119,7 @@ export async function ensureSystemSchema(connection: GatewayConnection): Promise
     getStorageSchemaSql(),
     AUTH_FUNCTIONS_SQL,
     SIGN_IN_LINKS_SQL,
+    SESSION_METHODS_SQL,
     GRANTS_SQL,
     SCHEMA_WATCH_SQL,
   ];

@@ -100,8 +100,9 @@ def test_a_groups_rollouts_stand_side_by_side_with_where_they_part(page: Page, t
     expect(table.get_by_role("row", name="Reward", exact=False).first).to_contain_text(
         re.compile(r"Reward\s*1\s*0\s*0\s*0")
     )
-    # (1 - 0.25) / 0.433: nothing was recorded, so it says that it was computed.
-    expect(table.get_by_role("row", name="Advantage")).to_contain_text(re.compile(r"1\.73.*computed"))
+    # (1 - 0.25) / 0.433, in the order of the rewards; nothing was recorded.
+    expect(table.get_by_role("row", name="Advantage by reward")).to_contain_text(re.compile(r"1\.73\s*-0\.577"))
+    expect(table.get_by_role("row", name="Advantage as recorded")).to_have_count(0)
     expect(page.get_by_role("heading", name="Where they part: turn 1")).to_be_visible()
     most = page.get_by_role("article", name="3 of 4 rollouts")
     expect(most).to_contain_text("pull")
@@ -114,9 +115,10 @@ def test_a_group_without_variance_says_why_that_matters_and_shows_recorded_advan
     page.goto(f"/groups/{trained.flat.id}")
     expect(page.get_by_text("No learning signal: every rollout got the same reward")).to_be_visible()
     expect(page.get_by_text("So far, all saw and did the same.")).to_be_visible()
-    advantages = page.get_by_role("row", name="Advantage")
-    expect(advantages).to_contain_text(re.compile(r"0\.5\s*0\.5"))
-    expect(advantages).not_to_contain_text("computed")
+    expect(page.get_by_role("row", name="Advantage as recorded mean of its turns")).to_contain_text(
+        re.compile(r"0\.5\s*0\.5")
+    )
+    expect(page.get_by_role("row", name="Advantage by reward")).to_have_count(0)
 
 
 def test_two_of_a_group_can_be_compared(page: Page, trained: Any) -> None:

@@ -182,6 +182,22 @@ def test_health_and_progress_show_what_went_wrong(page: Page, rich: SimpleNamesp
     expect(page).to_have_url(re.compile(f"/runs/{rich.id}/steps/{STEPS - 1}$"))
 
 
+def test_the_help_of_a_health_figure_leaves_the_runs_name_to_be_read(page: Page, rich: SimpleNamespace) -> None:
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.goto(f"/runs/{rich.id}")
+    name = page.get_by_role("heading", level=1).bounding_box()
+    for figure in page.get_by_role("list", name="Health of the newest rollouts").get_by_role("note").all():
+        figure.hover()
+        help_text = page.get_by_role("tooltip")
+        expect(help_text).to_have_count(1)
+        expect(help_text).to_be_visible()
+        figure_box, help_box = figure.bounding_box(), help_text.bounding_box()
+        assert name is not None
+        assert figure_box is not None
+        assert help_box is not None
+        assert help_box["y"] >= figure_box["y"] + figure_box["height"] > name["y"] + name["height"]
+
+
 def test_newest_rollouts_and_steps_are_listed_with_links(page: Page, rich: SimpleNamespace) -> None:
     page.goto(f"/runs/{rich.id}?tab=rollouts")
     newest = page.get_by_role("region", name="Newest rollouts").last

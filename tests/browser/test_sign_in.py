@@ -119,13 +119,48 @@ def test_a_session_of_a_stranger_is_told_so_and_sees_what_a_visitor_sees(
         pass
     TrainingRunManager.update_run(run.id, visibility="public")
     account = {"email": "stranger@example.org", "password": "no-member-at-all"}
-    session = httpx.post(f"{stack.url}/auth/v1/signup", headers={"apikey": stack.publishable_key}, json=account).json()
+    made = account | {"email_confirm": True}
+    httpx.post(f"{stack.url}/auth/v1/admin/users", headers={"apikey": stack.secret_key}, json=made).raise_for_status()
+    signing_in = f"{stack.url}/auth/v1/token?grant_type=password"
+    session = httpx.post(signing_in, headers={"apikey": stack.publishable_key}, json=account).json()
     page = open_context(as_visitor=True).new_page()
     page.goto("/config.json")
     page.evaluate("session => localStorage.setItem('openmanus-rl', session)", json.dumps(session))
     page.goto("/runs?search=open to strangers")
     expect(page.get_by_text("stranger@example.org is not a member")).to_be_visible()
     expect(page.get_by_role("link", name="open to strangers")).to_be_visible()
+
+
+def test_a_link_with_somebody_elses_tokens_changes_nothing_for_who_is_signed_in(
+    open_context: Callable[..., BrowserContext], stack: Any
+) -> None:
+    secret = {"apikey": stack.secret_key}
+    link = {"type": "magiclink", "email": "mallory@example.org"}
+    tokens = [
+        httpx.post(f"{stack.url}/auth/v1/admin/generate_link", headers=secret, json=link).json()["hashed_token"]
+        for _ in range(2)
+    ]
+    redeem = {"type": "magiclink", "token_hash": tokens[0]}
+    mallory = httpx.post(f"{stack.url}/auth/v1/verify", json=redeem).json()
+    page = open_context().new_page()
+    page.goto("/runs")
+    expect(page.get_by_role("button", name="Signed in as")).to_be_visible()
+    held = page.evaluate("JSON.parse(localStorage.getItem('openmanus-rl')).user.id")
+
+    session = f"access_token={mallory['access_token']}&refresh_token={mallory['refresh_token']}"
+    more = "&expires_in=3600&token_type=bearer&type=magiclink"
+    fragments = [session + more, "access_token=x&refresh_token=y" + more, f"token_hash={tokens[1]}", "error_code=x"]
+    for fragment in fragments:
+        page.goto("/config.json")  # Else only the fragment would change, and nothing would be loaded.
+        page.goto(f"/runs#{fragment}")
+        expect(page.get_by_text("this sign-in link was not used")).to_be_visible()
+        expect(page.get_by_role("button", name="Signed in as")).to_be_visible()
+        assert fragment not in page.url
+        assert page.evaluate("JSON.parse(localStorage.getItem('openmanus-rl')).user.id") == held
+
+    visitor = open_context(as_visitor=True).new_page()
+    visitor.goto(f"/runs#token_hash={tokens[1]}")
+    expect(visitor.get_by_text("mallory@example.org is not a member")).to_be_visible()
 
 
 def test_a_server_that_is_away_at_the_start_is_said_and_waited_for(page: Page) -> None:

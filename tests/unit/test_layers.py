@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "openmanus_rl"
-BASE = {"settings", "errors", "_setting_checks"}
+BASE = {"settings", "errors", "_setting_checks", "_child", "_launchers", "_private"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "_child": set(),
+    "_private": set(),
     "_setting_checks": {"errors"},
+    "_launchers": set(),
     "settings": BASE,
     "records": {"errors", "records"},
     "gateway": BASE | {"records", "gateway"},

@@ -14,7 +14,9 @@ export interface ListedRun {
   /** As `status`, but "stalled" where the heartbeat of a running run stopped. */
   shown_status: string;
   status_message: string | null;
+  /** The number of the last step, counted from 0 by some and from 1 by others. */
   current_step: number | null;
+  steps_done: number | null;
   total_steps: number | null;
   progress: number | null;
   heartbeat_at: string | null;
@@ -34,7 +36,7 @@ export interface ListedRun {
 
 const COLUMNS =
   "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step," +
-  "total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at," +
+  "steps_done,total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at," +
   "rollout_count,completed_count,success_rate,average_reward,average_turns";
 
 export interface RunFilters {

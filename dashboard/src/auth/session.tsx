@@ -1,5 +1,5 @@
 /** Who looks: a member, someone signed in who is none, or anyone. */
-import type { Session } from "@supabase/supabase-js";
+import { isAuthRetryableFetchError, type Session } from "@supabase/supabase-js";
 import { createContext, Fragment, type ReactNode, useContext, useEffect, useState } from "react";
 import { Failed } from "@/components/states.tsx";
 import type { Config } from "@/config.ts";
@@ -25,7 +25,7 @@ interface Access {
   person: Person | null;
   /** Who signed in but is no member. */
   stranger: string | null;
-  /** Why a sign-in link did not work. */
+  /** Why a sign-in link did not work, or was not used. */
   linkError: string | null;
 }
 
@@ -62,13 +62,32 @@ async function identified(session: Session | null, onSilence: (error: RequestErr
   }
 }
 
-/** Use up the token of a sign-in link, which is in the part of the URL that no server sees. */
+/** Whether the server knows this browser's session; while it does not answer, the session counts. */
+async function isSignedIn(): Promise<boolean> {
+  const { auth } = supabase();
+  const { data } = await auth.getSession();
+  if (!data.session) return false;
+  const { error } = await auth.getUser();
+  return !error || isAuthRetryableFetchError(error);
+}
+
+/**
+ * Sign in with a link, whose tokens are in the part of the URL that no server sees; a sentence says why it was not used.
+ *
+ * The link may be somebody else's: it changes nothing for who is signed in already.
+ */
 async function useLink(): Promise<string | null> {
   const given = new URLSearchParams(location.hash.slice(1));
-  const token = given.get("token_hash");
-  if (!token) return null;
+  const [hash, access_token, refresh_token] = ["token_hash", "access_token", "refresh_token"].map((n) => given.get(n));
+  if (!hash && !access_token && !given.has("error_code")) return null;
   history.replaceState(history.state, "", location.pathname + location.search);
-  const { error } = await supabase().auth.verifyOtp({ token_hash: token, type: "magiclink" });
+  if (await isSignedIn()) {
+    return "You are signed in already, so this sign-in link was not used. To use it, sign out and open it again.";
+  }
+  const { auth } = supabase();
+  const { error } = hash
+    ? await auth.verifyOtp({ token_hash: hash, type: "magiclink" })
+    : await auth.setSession({ access_token: access_token ?? "", refresh_token: refresh_token ?? "" });
   return error ? "This sign-in link was used already, or is too old." : null;
 }
 

@@ -95,7 +95,7 @@ export function Shell() {
         ))}
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1} style={{ outline: "none" }}>
-        {!person && <Visitor />}
+        {person ? <UnusedLink /> : <Visitor />}
         <Boundary resetKey={pathname}>
           <Suspense fallback={<Loading />}>
             <Outlet />
@@ -114,6 +114,11 @@ function Visitor() {
       <Link to="/sign-in">Sign in</Link>
     </Alert>
   );
+}
+
+function UnusedLink() {
+  const { linkError } = useAccess();
+  return linkError && <Alert color="gray" variant="light" role="note" mb="md" py="xs">{linkError}</Alert>;
 }
 
 function SchemeSwitch() {

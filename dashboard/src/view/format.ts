@@ -35,7 +35,10 @@ export function compact(value: Maybe<number>): string {
 export function duration(milliseconds: Maybe<number>): string {
   if (milliseconds === null || milliseconds === undefined) return UNKNOWN;
   const seconds = milliseconds / 1000;
-  if (seconds < 0.001) return `${(milliseconds * 1000).toFixed(0)} µs`;
+  // What took less than the clock can tell took some time all the same.
+  if (milliseconds <= 0) return "< 1 ms";
+  if (milliseconds < 0.0005) return "< 1 µs";
+  if (milliseconds < 0.9995) return `${(milliseconds * 1000).toFixed(0)} µs`;
   if (seconds < 1) return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
   if (seconds < 59.5) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   if (seconds < 3599.5) return inTwo(Math.round(seconds), 60, "min", "s");
@@ -48,8 +51,15 @@ function inTwo(count: number, size: number, large: string, small: string): strin
   return `${Math.floor(count / size)} ${large} ${count % size} ${small}`;
 }
 
+/** Milliseconds between two times, to the microsecond. */
 export function between(from: Maybe<string>, to: Maybe<string>): number | null {
-  return from && to ? new Date(to).getTime() - new Date(from).getTime() : null;
+  if (!from || !to) return null;
+  return new Date(to).getTime() - new Date(from).getTime() + (microseconds(to) - microseconds(from)) / 1000;
+}
+
+/** The digits of a time that a Date, which ends at milliseconds, drops. */
+function microseconds(time: string): number {
+  return Number((/\.\d{3}(\d{1,3})/.exec(time)?.[1] ?? "").padEnd(3, "0"));
 }
 
 export function bytes(size: Maybe<number>): string {

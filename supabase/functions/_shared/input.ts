@@ -2,9 +2,12 @@
 import { v } from "./deps.ts";
 import { FunctionError, invalid } from "./errors.ts";
 import { isObject, parseExactly } from "./json.ts";
+import { isNestedDeeper } from "./nesting.ts";
 import { findUnstorable, type Problem } from "./storable.ts";
 
 const MAX_PROBLEMS = 20;
+/** What is nested less is parsed, to name the field that is nested too deep; millions of brackets would take too long. */
+const MAX_PARSED_NESTING = 200_000;
 const MAX_MESSAGE_LENGTH = 300;
 
 // deno-lint-ignore no-explicit-any
@@ -28,6 +31,9 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
 }
 
 function parse(text: string): unknown {
+  if (isNestedDeeper(new TextEncoder().encode(text), MAX_PARSED_NESTING)) {
+    throw invalid(`the body is nested more than ${MAX_PARSED_NESTING} levels deep`);
+  }
   try {
     return parseExactly(text);
   } catch (error) {

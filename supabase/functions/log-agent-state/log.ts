@@ -25,14 +25,16 @@ function turn(turnId: string, input: Input): Record<string, unknown> {
   return given({
     ...state,
     id: turnId,
+    observation: asText(state.observation),
+    action: asText(state.action),
     tool_calls: tool_calls?.map((call) => given({ ...call, tool_output: asText(call.tool_output) })),
     rewards: reward && [given({ reward: reward.value, reward_type: reward.type, details: reward.details })],
   });
 }
 
-function asText(output: unknown): string | null {
-  if (output == null) return null;
-  return typeof output === "string" ? output : JSON.stringify(output);
+function asText(value: unknown): string | null {
+  if (value == null) return null;
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function explainConflict(refusal: FunctionError, { rollout_id, step_number, reward }: Input): FunctionError {

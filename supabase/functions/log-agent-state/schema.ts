@@ -8,7 +8,7 @@ export const MAX_TOOL_CALLS = 2 ** 15;
 const toolCall = fields({
   tool_name: name("The tool that was called."),
   tool_input: optional(json("What it was given.")),
-  tool_output: optional(json("What it gave: a text, or any JSON, which is kept as its text.")),
+  tool_output: optional(json("What it gave: a text, or JSON, which is kept as its text.")),
   success: optional(v.boolean("true or false is expected")),
   error_message: optional(text("Why it failed.")),
   execution_time_ms: optional(number("How long it took, in milliseconds.", { min: 0 })),
@@ -24,8 +24,8 @@ export const input = fields({
   id: optional(id("The turn's id, made by the client: the request can then be repeated without harm.")),
   rollout_id: id("The rollout."),
   step_number: count("Which turn of the rollout it is, unique within it; 0 is possible."),
-  observation: optional(text("What the agent saw; may be empty.")),
-  action: optional(text("What it did.")),
+  observation: optional(json("What the agent saw: a text, which may be empty, or JSON, which is kept as its text.")),
+  action: optional(json("What it did: a text, or JSON, which is kept as its text.")),
   thought: optional(text("What it thought.")),
   memory_summary: optional(text("What it remembers.")),
   tool_calls: optional(v.pipe(

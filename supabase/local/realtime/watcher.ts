@@ -1,4 +1,5 @@
 /** Looks for changed rows of `public.activity`, for as long as someone listens. */
+import { forEverybody } from "../client.ts";
 import type { Claims, GatewayConnection } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
 import { type ActivityRow, JoinRefused } from "./bindings.ts";
@@ -37,7 +38,7 @@ export class ActivityWatcher {
       });
     }
     this.#listeners.add(listener);
-    if (!this.#looping) this.#loop();
+    if (!this.#looping) forEverybody(() => this.#loop());
   }
 
   remove(listener: Listener): void {

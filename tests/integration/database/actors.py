@@ -18,7 +18,7 @@ ADMIN = "an admin"
 OWNER = "the editor who owns it"
 OTHER = "an editor who does not own it"
 VIEWER = "a viewer"
-STRANGER = "somebody who merely signed up"
+STRANGER = "somebody who merely has an account"
 PUBLISHABLE = "the publishable key"
 ACTORS = [SECRET, ADMIN, OWNER, OTHER, VIEWER, STRANGER, PUBLISHABLE]
 
@@ -57,13 +57,13 @@ class World:
 
 @contextmanager
 def populated(url: str, database_url: str, *, publishable_key: str, secret_key: str) -> Iterator[World]:
-    """Sign everybody up, make members of most, and let the owner write two runs."""
+    """Give everybody an account, make members of most, and let the owner write two runs."""
     with httpx.Client(base_url=url, timeout=30) as http, Database(database_url).connect() as db:
         world = World(http=http, db=db)
         world.headers[PUBLISHABLE] = {"apikey": publishable_key}
         world.headers[SECRET] = {"apikey": secret_key}
         for actor in (*MEMBERS, STRANGER):
-            sign_up(world, actor, publishable_key)
+            add_account(world, actor, publishable_key)
         members = [{"user_id": world.user_ids[actor], "role": role} for actor, role in MEMBERS.items()]
         added = world.call(SECRET, "POST", "/rest/v1/members", json=members)
         assert added.status_code == 201, added.text
@@ -75,9 +75,12 @@ def populated(url: str, database_url: str, *, publishable_key: str, secret_key: 
         yield world
 
 
-def sign_up(world: World, actor: str, publishable_key: str) -> None:
+def add_account(world: World, actor: str, publishable_key: str) -> None:
+    """Make an account, which takes the secret key, and sign in to it."""
     credentials = {"email": f"{new_id()}@example.org", "password": secrets.token_urlsafe(16)}
-    answer = world.call(PUBLISHABLE, "POST", "/auth/v1/signup", json=credentials)
+    made = world.call(SECRET, "POST", "/auth/v1/admin/users", json=credentials | {"email_confirm": True})
+    assert made.status_code == 200, made.text
+    answer = world.call(PUBLISHABLE, "POST", "/auth/v1/token?grant_type=password", json=credentials)
     assert answer.status_code == 200, answer.text
     session = answer.json()
     world.user_ids[actor] = session["user"]["id"]

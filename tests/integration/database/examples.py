@@ -72,6 +72,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             "visibility": "private",
             "owner_id": None,
             "baseline_id": None,
+            "rewinds": None,
             **times,
             **run_fields,
         },

@@ -132,8 +132,9 @@ def test_the_view_of_points_shows_each_and_reads_through_the_index(db: Connectio
         "select step, value from public.metrics where training_run_id = %s and name = 'loss' order by step", [run_id]
     )
     assert [(point["step"], str(point["value"])) for point in points] == [(0, "1.0"), (1, "nan")]
-    for _ in range(50):
+    for number in range(50):
         log_series(db, new_run(db), "loss", [1.0])
+        log_series(db, run_id, f"other {number}", [1.0])
     db.execute("analyze public.metric_chunks")
     # Too few rows here for the index to be worth it: the question is whether the filter can reach it.
     with db.transaction():

@@ -81,7 +81,7 @@ HIDDEN_TOGETHER = ("training_steps", "model_checkpoints", "evaluations", "rollou
 def test_a_rewind_hides_everything_after_its_step_together_and_deletes_nothing(db: Connection) -> None:
     course = Course(db)
     answer = resume(db, course.run_id, rewind_to_step=5)
-    assert (answer["next_step"], answer["rewinds"], answer["rollouts"]) == (6, [5], 6)
+    assert (answer["next_step"], answer["rewinds"], answer["next_episode"]) == (6, [5], 6)
     for table in HIDDEN_TOGETHER:
         assert course.steps(table) == list(range(6)), table
         assert scalar(db, f"select count(*) from public.{table} where training_run_id = %s", course.run_id) == 10
@@ -219,16 +219,18 @@ def test_rewinding_to_the_last_step_hides_what_its_successor_had_begun(db: Conne
     points = {"steps": [10], "values": [7], "times": ["2026-01-01"]}
     chunk = {"id": new_id(), "training_run_id": course.run_id, "name": "loss", **points}
     write(db, {"training_steps": [begun], "metric_chunks": [chunk]})
-    assert resume(db, course.run_id, rewind_to_last=True) == {"next_step": 10, "rewinds": [9], "rollouts": 10}
+    assert resume(db, course.run_id, rewind_to_last=True) == {"next_step": 10, "rewinds": [9], "next_episode": 10}
     assert course.metric_steps() == course.steps("training_steps") == list(range(10))
 
 
 def test_the_processes_of_one_job_rewind_once(db: Connection) -> None:
     course = Course(db)
-    for _ in range(3):
-        answer = resume(db, course.run_id, rewind_to_step=5)
+    launch_id = new_id()
+    for number in range(3):
+        answer = resume(db, course.run_id, rewind_to_step=5, change_id=launch_id)
         assert (answer["next_step"], answer["rewinds"]) == (6, [5])
-    course.add(range(6, 7), timeline=1)
+        course.add(range(6 + number, 7 + number), timeline=1)
+    assert course.steps("training_steps") == list(range(9))
     assert resume(db, course.run_id, rewind_to_step=5)["rewinds"] == [5, 5]
 
 

@@ -353,7 +353,7 @@ def test_there_are_no_other_functions_to_call(world: World) -> None:
 
 def test_the_gateway_leaves_the_grants_as_the_migrations_made_them(world: World, db: Any) -> None:
     grants = """select table_name, grantee, privilege_type from information_schema.role_table_grants
-                where table_schema = 'public' and grantee <> 'postgres' order by 1, 2, 3"""
+                where table_schema = 'public' and grantee not in ('postgres', 'openmanus_owner') order by 1, 2, 3"""
     assert world.db.execute(grants).fetchall() == db.execute(grants).fetchall()
 
 

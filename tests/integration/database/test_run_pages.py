@@ -298,9 +298,67 @@ def test_a_run_is_as_far_as_it_says_or_as_its_steps_are(db: Connection) -> None:
     run_id = new_run(db, current_step=7, total_steps=10)
     assert (listed(db, run_id)["current_step"], listed(db, run_id)["progress"]) == (7, 0.7)
     write(db, {"training_steps": [{"id": new_id(), "training_run_id": run_id, "step": step} for step in (3, 12)]})
-    assert (listed(db, run_id)["current_step"], listed(db, run_id)["progress"]) == (12, 1)
+    assert how_far(db, run_id) == (12, 11, 1), "a step that has begun is where the run is, and not done yet"
     db.execute("select public.resume_run(%s, %s, rewind_to_step => 5)", [run_id, new_id()])
     assert listed(db, run_id)["current_step"] == 5
+
+
+def how_far(db: Connection, run_id: str) -> tuple[Any, ...]:
+    """Return current_step, steps_done and progress, which the list and the overview must agree on."""
+    names = ("current_step", "steps_done", "progress")
+    found, overview = listed(db, run_id), row(db, "run_overview", run_id)
+    assert [found[name] for name in names] == [overview[name] for name in names]
+    return tuple(found[name] for name in names)
+
+
+def log_points(db: Connection, run_id: str, steps: list[int], *, name: str = "loss") -> None:
+    points = {"steps": steps, "values": [0.5] * len(steps), "times": ["2026-01-01T00:00:00Z"] * len(steps)}
+    write(db, {"metric_chunks": [{"id": new_id(), "training_run_id": run_id, "name": name} | points]})
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [([0], (0, 1, 0.5)), ([0, 1], (1, 2, 1)), ([1], (1, 1, 0.5)), ([1, 2], (2, 2, 1)), ([0, 1, 2], (2, 3, 1))],
+)
+def test_a_run_that_only_logs_or_only_records_steps_is_as_far_as_they_are(
+    db: Connection, steps: list[int], expected: tuple[Any, ...]
+) -> None:
+    logging, recording = new_run(db, total_steps=2), new_run(db, total_steps=2)
+    for step in steps:
+        log_points(db, logging, [step])
+        write(db, {"training_steps": [{"training_run_id": recording, "step": step, "status": "completed"}]})
+    assert how_far(db, logging) == how_far(db, recording) == expected
+
+
+def test_a_step_that_still_runs_is_not_done(db: Connection) -> None:
+    run_id = new_run(db, total_steps=4)
+    steps = [{"id": new_id(), "training_run_id": run_id, "step": step, "status": "running"} for step in (0, 1)]
+    write(db, {"training_steps": [steps[0]]})
+    assert how_far(db, run_id) == (0, 0, 0)
+    write(db, {"training_steps": [steps[0] | {"status": "completed"}, steps[1]]})
+    assert how_far(db, run_id) == (1, 1, 0.25)
+
+
+def test_steps_of_metrics_tell_only_where_nothing_else_does(db: Connection) -> None:
+    run_id = new_run(db, total_steps=10)
+    log_points(db, run_id, [0, 5000])
+    write(db, {"training_steps": [{"training_run_id": run_id, "step": 2, "status": "completed"}]})
+    assert how_far(db, run_id) == (2, 2, 0.2)
+    run_id = new_run(db, total_steps=10)
+    # An evaluation before the first step does not make the steps begin at 0.
+    log_points(db, run_id, [0], name="evaluation/reward")
+    log_points(db, run_id, [1, 2, 3])
+    assert how_far(db, run_id) == (3, 3, 0.3)
+    assert how_far(db, new_run(db, total_steps=10)) == (None, None, None)
+
+
+def test_a_run_that_was_rewound_is_as_far_as_what_was_left(db: Connection) -> None:
+    run_id = new_run(db, total_steps=10)
+    log_points(db, run_id, [0, 1, 2, 3, 4, 5])
+    db.execute("select public.resume_run(%s, %s, rewind_to_step => 2)", [run_id, new_id()])
+    assert how_far(db, run_id) == (2, 3, 0.3)
+    log_points(db, run_id, [3])
+    assert how_far(db, run_id) == (3, 4, 0.4)
 
 
 def test_the_list_and_the_overview_agree_on_which_run_is_stalled(db: Connection) -> None:

@@ -76,6 +76,21 @@ def test_step_zero_an_empty_observation_and_no_reward_are_valid(
     assert sql.one("select count(*) from public.rewards where rollout_id = %s", rollout_id) == 0
 
 
+def test_an_observation_and_an_action_may_be_json_and_are_kept_as_its_text(
+    secret: Functions, sql: Database, rollout_id: str
+) -> None:
+    body = {
+        "rollout_id": rollout_id,
+        "step_number": 0,
+        "observation": {"room": [1, None], "é": True},
+        "action": ["go", 0.5],
+    }
+    state_id = ok(secret.post("log-agent-state", body))["agent_state_id"]
+    assert sql.rows("select observation, action from public.agent_states where id = %s", state_id) == [
+        ('{"room":[1,null],"é":true}', '["go",0.5]')
+    ]
+
+
 def test_a_reward_need_not_be_finite_and_is_of_the_step_unless_told(
     secret: Functions, sql: Database, rollout_id: str
 ) -> None:

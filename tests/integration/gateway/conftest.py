@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -103,7 +103,8 @@ def settings(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Ga
     chosen.initialise()
     with psycopg.connect(postgres.url) as connection:
         connection.execute(SCRATCH_SQL.read_text())
-    return chosen
+        connection.execute(f"alter role authenticator login password '{postgres.password}'".encode())
+    return replace(chosen, api_url=postgres.url.replace("//postgres:", "//authenticator:"))
 
 
 @pytest.fixture(scope="session")
@@ -153,6 +154,4 @@ def sql(settings: GatewaySettings) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def empty_tables(sql: psycopg.Connection) -> None:
     """No rows in the scratch tables, ids from 1."""
-    sql.execute(
-        "truncate public.authors, public.books, public.reviews, public.everything, public.notes restart identity"
-    )
+    sql.execute("truncate public.authors, public.books, public.everything, public.notes restart identity cascade")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -39,19 +39,22 @@ class GatewaySettings:
     """What the gateway is told through its environment."""
 
     database_url: str
+    """As the superuser, who makes the system schema and the tests' tables."""
     storage_dir: Path
     dashboard_dir: Path
     publishable_key: str = field(default_factory=lambda: f"sb_publishable_{secrets.token_urlsafe(24)}")
     secret_key: str = field(default_factory=lambda: f"sb_secret_{secrets.token_urlsafe(24)}")
     jwt_secret: str = field(default_factory=lambda: secrets.token_hex(32))
     port: int = 0
+    api_url: str | None = None
+    """As the role that serves."""
 
     @property
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,
             "GATEWAY_PORT": str(self.port),
-            "DATABASE_URL": self.database_url,
+            "DATABASE_URL": self.api_url or self.database_url,
             "SUPABASE_PUBLISHABLE_KEY": self.publishable_key,
             "SUPABASE_SECRET_KEY": self.secret_key,
             "SUPABASE_JWT_SECRET": self.jwt_secret,
@@ -83,7 +86,8 @@ class GatewaySettings:
 
     def initialise(self) -> None:
         """Create the system schema."""
-        subprocess.run([*self.command, "init"], env=self.environment, check=True, timeout=120)
+        environment = replace(self, api_url=None).environment
+        subprocess.run([*self.command, "init"], env=environment, check=True, timeout=120)
 
     def jwt(self, **claims: object) -> str:
         """Sign a token as the auth server would."""

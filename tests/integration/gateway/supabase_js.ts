@@ -36,10 +36,16 @@ deepStrictEqual(data(await files.list()).map((entry) => entry.name), ["a", "d.tx
 data(await admin.storage.emptyBucket(bucket));
 data(await admin.storage.deleteBucket(bucket));
 
-const signedUp = data(await visitor.auth.signUp({ email: `${crypto.randomUUID()}@example.com`, password: "password1" }));
-strictEqual(data(await visitor.rpc("who_am_i")).uid, signedUp.user?.id);
+const account = { email: `${crypto.randomUUID()}@example.com`, password: "password1" };
+strictEqual((await visitor.auth.signUp(account)).error?.code, "signup_disabled");
+const { user } = data(await admin.auth.admin.createUser({ ...account, email_confirm: true }));
+data(await visitor.auth.signInWithPassword(account));
+strictEqual(data(await visitor.rpc("who_am_i")).uid, user?.id);
 strictEqual(data(await visitor.functions.invoke("health", { method: "GET" })).status, "ok");
-ok(data(await admin.auth.admin.listUsers()).users.some((user) => user.id === signedUp.user?.id));
+ok(data(await admin.auth.admin.listUsers()).users.some(({ id }) => id === user?.id));
+await admin.auth.admin.createUser({ email: `${crypto.randomUUID()}@example.com` });
+const listed = data(await admin.auth.admin.listUsers({ perPage: 1 })) as { nextPage: number; total: number };
+ok(listed.nextPage === 2 && listed.total >= 2, JSON.stringify(listed));
 
 const email = `${crypto.randomUUID()}@example.com`;
 const link = data(await admin.auth.admin.generateLink({ type: "magiclink", email }));

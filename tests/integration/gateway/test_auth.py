@@ -1,14 +1,16 @@
-"""Signing up, in and out, and administering users."""
+"""Signing in and out, what sessions may do, and administering users."""
 
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import psycopg
 import pytest
 from supabase import Client, create_client
 from supabase_auth.errors import AuthApiError, AuthError
+from supabase_auth.types import Session
 
 from .process import Gateway
 
@@ -22,34 +24,173 @@ def visitor(gateway: Gateway) -> Client:
     return create_client(gateway.url, gateway.settings.publishable_key)
 
 
-def test_sign_up_sign_in_refresh_and_sign_out(visitor: Client) -> None:
-    email = new_email()
-    signed_up = visitor.auth.sign_up({"email": email, "password": "password123", "options": {"data": {"team": "a"}}})
-    assert signed_up.user is not None
-    assert signed_up.session is not None, "no confirmation mail is needed"
-    signed_in = visitor.auth.sign_in_with_password({"email": email, "password": "password123"})
-    assert signed_in.user is not None
-    assert signed_in.user.user_metadata["team"] == "a"
-    refreshed = visitor.auth.refresh_session()
-    assert refreshed.session is not None
-    assert signed_in.session is not None
-    assert refreshed.session.refresh_token != signed_in.session.refresh_token
+PASSWORD = "password123"
+
+
+@pytest.fixture
+def email(admin: Client) -> str:
+    """The address of an account with a password."""
+    address = new_email()
+    made = {"email": address, "password": PASSWORD, "email_confirm": True, "app_metadata": {"team": "red"}}
+    admin.auth.admin.create_user(made | {"user_metadata": {"name": "Ada"}})  # type: ignore[arg-type]
+    return address
+
+
+def signed_in(client: Client, email: str, password: str = PASSWORD) -> Session:
+    session = client.auth.sign_in_with_password({"email": email, "password": password}).session
+    assert session is not None
+    return session
+
+
+def test_sign_in_refresh_and_sign_out(visitor: Client, email: str) -> None:
+    session = signed_in(visitor, email.upper())
+    assert session.user.user_metadata["name"] == "Ada"
+    refreshed = visitor.auth.refresh_session().session
+    assert refreshed is not None
+    assert refreshed.refresh_token != session.refresh_token
     user = visitor.auth.get_user()
     assert user is not None
     assert user.user.email == email
     visitor.auth.sign_out()
     assert visitor.auth.get_session() is None
+    with pytest.raises(AuthApiError):
+        visitor.auth.refresh_session(refreshed.refresh_token)
 
 
-def test_wrong_credentials_and_taken_addresses_are_told(visitor: Client) -> None:
-    email = new_email()
-    visitor.auth.sign_up({"email": email, "password": "password123"})
-    with pytest.raises(AuthApiError) as taken:
-        visitor.auth.sign_up({"email": email, "password": "password123"})
-    assert taken.value.code == "user_already_exists"
-    with pytest.raises(AuthApiError) as wrong:
-        visitor.auth.sign_in_with_password({"email": email, "password": "not it"})
-    assert wrong.value.code == "invalid_credentials"
+def test_nobody_signs_up(gateway: Gateway, http: httpx.Client, sql: psycopg.Connection) -> None:
+    address = new_email()
+    headers = {"apikey": gateway.settings.publishable_key}
+    for body in ({"email": address, "password": PASSWORD}, {}, {"email": "owner@localhost", "password": PASSWORD}):
+        answer = http.post("/auth/v1/signup", json=body, headers=headers)
+        assert (answer.status_code, answer.json()["error_code"]) == (422, "signup_disabled")
+    assert http.get("/auth/v1/settings", headers=headers).json()["disable_signup"] is True
+    assert sql.execute("select count(*) from auth.users where email = %s", (address,)).fetchone() == (0,)
+
+
+def test_policies_read_every_claim_that_hosted_tokens_have(visitor: Client, email: str) -> None:
+    signed_in(visitor, email)
+    visitor.auth.refresh_session()
+    claims = visitor.rpc("who_am_i", {}).execute().data["claims"]
+    assert claims["app_metadata"]["team"] == "red"
+    assert claims["user_metadata"]["name"] == "Ada"
+    assert (claims["aal"], claims["amr"][0]["method"], claims["is_anonymous"]) == ("aal1", "password", False)
+    assert (claims["role"], claims["aud"], claims["email"], claims["phone"]) == (
+        "authenticated",
+        "authenticated",
+        email,
+        "",
+    )
+    assert claims["iss"].endswith("/auth/v1")
+    assert claims["exp"] == claims["iat"] + 3600
+    assert {"sub", "session_id"} <= claims.keys()
+
+
+def test_wrong_credentials_get_one_answer(visitor: Client, email: str) -> None:
+    told = []
+    for address, password in ((email, "not it"), (new_email(), PASSWORD), (email + "\0", PASSWORD)):
+        with pytest.raises(AuthApiError) as wrong:
+            signed_in(visitor, address, password)
+        told.append((wrong.value.code, wrong.value.message))
+    assert told[0] == told[1] == told[2]
+    assert told[0][0] == "invalid_credentials"
+
+
+def test_guessing_a_password_is_throttled_and_another_account_is_not(visitor: Client, admin: Client) -> None:
+    guessed, other = new_email(), new_email()
+    for address in (guessed, other):
+        admin.auth.admin.create_user({"email": address, "password": PASSWORD, "email_confirm": True})
+    codes = []
+    for _ in range(11):
+        with pytest.raises(AuthApiError) as caught:
+            signed_in(visitor, guessed, "not it")
+        codes.append((caught.value.status, caught.value.code))
+    assert codes == [(400, "invalid_credentials")] * 10 + [(429, "over_request_rate_limit")]
+    with pytest.raises(AuthApiError) as even_right:
+        signed_in(visitor, guessed)
+    assert even_right.value.status == 429
+    assert signed_in(visitor, other)
+
+
+def test_a_refresh_token_works_once_however_many_try_at_once(visitor: Client, email: str, http: httpx.Client) -> None:
+    token = signed_in(visitor, email).refresh_token
+
+    def refresh(_: int) -> httpx.Response:
+        headers = {"apikey": visitor.supabase_key}
+        return http.post("/auth/v1/token?grant_type=refresh_token", json={"refresh_token": token}, headers=headers)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(refresh, range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
+    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 400} == {
+        "refresh_token_already_used"
+    }
+    new = next(answer.json()["refresh_token"] for answer in answers if answer.status_code == 200)
+    assert visitor.auth.refresh_session(new).session is not None, "a request that was sent twice ends nothing"
+
+
+def test_a_refresh_token_that_comes_again_later_ends_its_session(
+    visitor: Client, email: str, sql: psycopg.Connection
+) -> None:
+    stolen = signed_in(visitor, email).refresh_token
+    current = visitor.auth.refresh_session().session
+    assert current is not None
+    sql.execute("update auth.refresh_tokens set updated_at = now() - interval '1 minute' where token = %s", (stolen,))
+    for token in (stolen, current.refresh_token):
+        with pytest.raises(AuthApiError):
+            visitor.auth.refresh_session(token)
+    with pytest.raises(AuthApiError):
+        visitor.auth.get_user(current.access_token)
+
+
+def test_a_session_alone_sets_no_new_password(visitor: Client, email: str, http: httpx.Client) -> None:
+    other = create_client(str(visitor.supabase_url), visitor.supabase_key)
+    signed_in(other, email)
+    session = signed_in(visitor, email)
+    headers = {"apikey": visitor.supabase_key, "Authorization": f"Bearer {session.access_token}"}
+
+    def change(**body: str) -> httpx.Response:
+        return http.put("/auth/v1/user", json=body, headers=headers)
+
+    refused = change(password="a new password")
+    assert (refused.status_code, refused.json()["error_code"]) == (400, "reauthentication_needed")
+    wrong = change(password="a new password", current_password="not it")
+    assert (wrong.status_code, wrong.json()["error_code"]) == (400, "invalid_credentials")
+    assert signed_in(visitor, email), "the old one still works"
+    assert change(password="a new password", current_password=PASSWORD).status_code == 200
+    with pytest.raises(AuthApiError):
+        signed_in(visitor, email)
+    assert signed_in(visitor, email, "a new password")
+    with pytest.raises(AuthApiError):
+        other.auth.refresh_session()
+
+
+def test_a_fresh_link_sets_a_new_password_and_an_old_session_of_one_does_not(
+    visitor: Client, email: str, admin: Client, sql: psycopg.Connection
+) -> None:
+    link = admin.auth.admin.generate_link({"type": "magiclink", "email": email})
+    session = visitor.auth.verify_otp({"token_hash": link.properties.hashed_token, "type": "magiclink"}).session
+    assert session is not None
+    visitor.auth.update_user({"password": "by the link"})
+    assert signed_in(create_client(str(visitor.supabase_url), visitor.supabase_key), email, "by the link")
+    sql.execute(
+        "update auth.mfa_amr_claims set created_at = now() - interval '1 hour' where session_id in"
+        " (select id from auth.sessions where user_id = %s)",
+        (session.user.id,),
+    )
+    with pytest.raises(AuthApiError) as caught:
+        visitor.auth.update_user({"password": "another one"})
+    assert caught.value.code == "reauthentication_needed"
+    updated = visitor.auth.update_user({"data": {"name": "Grace"}})
+    assert updated.user.user_metadata["name"] == "Grace", "what is no password may change"
+
+
+def test_a_banned_user_neither_signs_in_nor_refreshes(visitor: Client, email: str, sql: psycopg.Connection) -> None:
+    signed_in(visitor, email)
+    sql.execute("update auth.users set banned_until = now() + interval '1 day' where email = %s", (email,))
+    for attempt in (visitor.auth.refresh_session, lambda: signed_in(visitor, email)):
+        with pytest.raises(AuthApiError) as caught:
+            attempt()
+        assert caught.value.code == "user_banned"
 
 
 def test_the_secret_key_creates_finds_changes_and_deletes_users(admin: Client, visitor: Client) -> None:
@@ -113,6 +254,21 @@ def test_a_taken_address_is_refused_and_users_are_paged(admin: Client) -> None:
     pages = [admin.auth.admin.list_users(page=page, per_page=1) for page in (1, 2)]
     assert [len(page) for page in pages] == [1, 1]
     assert pages[0][0].id != pages[1][0].id
+
+
+def test_pages_of_users_name_the_next_and_the_last(gateway: Gateway, admin: Client, http: httpx.Client) -> None:
+    for _ in range(3):
+        admin.auth.admin.create_user({"email": new_email(), "password": PASSWORD})
+    headers = {"apikey": gateway.settings.secret_key}
+    first = http.get("/auth/v1/admin/users", params={"per_page": 2}, headers=headers)
+    total = int(first.headers["x-total-count"])
+    last = -(-total // 2)
+    assert first.headers["link"] == (
+        f'</auth/v1/admin/users?page=2&per_page=2>; rel="next", '
+        f'</auth/v1/admin/users?page={last}&per_page=2>; rel="last"'
+    )
+    end = http.get("/auth/v1/admin/users", params={"per_page": 2, "page": last}, headers=headers)
+    assert 'rel="next"' not in end.headers["link"]
 
 
 def test_users_are_administered_with_the_secret_key_only(

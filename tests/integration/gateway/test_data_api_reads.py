@@ -16,7 +16,7 @@ def library(postgres: object, admin: Client) -> None:
     """Three authors, five books, three reviews."""
     url = postgres.url  # type: ignore[attr-defined]
     with psycopg.connect(url, autocommit=True) as sql:
-        sql.execute("truncate public.authors, public.books, public.reviews restart identity")
+        sql.execute("truncate public.authors, public.books, public.reviews restart identity cascade")
     admin.table("authors").insert(
         [
             {"name": "Ada", "tags": ["math", "code"]},

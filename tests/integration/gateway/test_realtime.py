@@ -169,6 +169,19 @@ def test_rows_go_to_whom_row_level_security_shows_them(
     assert [browser.changed_run() for browser in others] == [public, public], "the private one must not have come"
 
 
+def test_who_came_first_may_go_first(
+    browse: Callable[..., Browser], sql: psycopg.Connection, own_gateway: Gateway
+) -> None:
+    run = new_run(sql)
+    first = browse().joined()
+    stranger = own_gateway.settings.jwt(role="authenticated", sub="00000000-0000-4000-8000-000000000000")
+    later = browse(token=stranger).joined()
+    first.end()
+    for _ in range(5):
+        mark(sql, run)
+        assert later.changed_run() == run
+
+
 def test_a_filter_leaves_other_runs_out(browse: Callable[..., Browser], sql: psycopg.Connection) -> None:
     first, second = new_run(sql), new_run(sql)
     browser = browse(filter=f"training_run_id=eq.{second}").joined()

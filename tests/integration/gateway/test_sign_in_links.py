@@ -133,11 +133,6 @@ def test_links_are_made_with_the_secret_key_only(
         assert http.post("/auth/v1/admin/generate_link", json=body, headers=headers).status_code == 400
 
 
-def test_nobody_can_take_the_owners_address(visitor: Client) -> None:
-    with pytest.raises(AuthApiError):
-        visitor.auth.sign_up({"email": "owner@localhost", "password": "password123"})
-
-
 def test_an_action_link_ends_at_its_page_with_a_session(gateway: Gateway, admin: Client, http: httpx.Client) -> None:
     link = make_link(admin, new_email(), redirect_to="http://localhost:5173/runs")
     answer = http.get(link.properties.action_link)

@@ -252,6 +252,16 @@ def test_environments_that_are_reset_by_hand_are_followed(run: Any, rollouts_of:
     assert found == [(0, "interrupted", 2), (0, "truncated", 1), (1, "truncated", 3)]
 
 
+def test_a_step_of_a_vector_that_raises_ends_its_episodes_as_errors(run: Any, rollouts_of: Read) -> None:
+    envs = RecordVectorEpisodes(SyncVectorEnv([House, House]), run=run)
+    envs.reset()
+    envs.step(("wait", "wait"))
+    with pytest.raises(RuntimeError, match="the house is gone"):
+        envs.step(("wait", "burn the house"))
+    found = [(r["status"], r["error"], r["step_count"]) for r in rollouts_of(run)]
+    assert found == [("error", "RuntimeError: the house is gone", 1)] * 2
+
+
 def test_the_frames_of_a_vector_are_those_of_each_environment(run: Any, rollouts_of: Read, query: Any) -> None:
     envs = SyncVectorEnv([Camera, Camera], autoreset_mode=AutoresetMode.SAME_STEP)
     envs = RecordVectorEpisodes(envs, run=run, frame_interval=1, video_interval_episodes=1)

@@ -18,6 +18,7 @@ from tinker_cookbook.utils import ml_log
 
 import openmanus_rl
 from openmanus_rl.integrations.tinker import OpenManusLogger, log_trajectory_groups, recording
+from openmanus_rl.records.ids import new_id
 
 from ..recorder.conftest import Query, wait_until
 
@@ -210,3 +211,45 @@ def test_an_exception_in_the_block_marks_the_run_as_failed(query: Query) -> None
     with pytest.raises(ConnectionError):
         loop()
     wait_until(lambda: query("select 1 from training_runs where id = %s and status = 'failed'", runs[0].id) != [])
+
+
+def test_a_logger_that_is_closed_by_an_exception_ends_its_run_as_failed(query: Query) -> None:
+    def train_once(error: Exception | None) -> str:
+        logger = OpenManusLogger(name="closed")
+        try:
+            if error is not None:
+                raise error
+        finally:
+            logger.close()
+        return logger.run.id
+
+    def state_of(run_id: str) -> tuple[Any, ...]:
+        wait_until(lambda: query("select 1 from training_runs where id = %s and status <> 'running'", run_id) != [])
+        (found,) = query("select status, status_message from training_runs where id = %s", run_id)
+        return found["status"], found["status_message"]
+
+    logger = OpenManusLogger(name="closed")
+    try:
+        raise ConnectionError("no service")
+    except ConnectionError:
+        logger.close()
+        # Tried again where the exception is handled: another training, with an end of its own.
+        again = train_once(None)
+    assert state_of(logger.run.id) == ("failed", "ConnectionError: no service")
+    assert state_of(again)[0] == "completed"
+
+
+def test_a_loop_that_trains_again_on_what_a_run_has_is_warned_of(
+    query: Query, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"again-{new_id()}"
+    for _ in range(2):
+        with recording(run_name=name) as run:
+            ml_log.setup_logging(str(tmp_path), do_configure_logging_module=False)
+            with run.step(0):
+                pass
+        wait_until(
+            lambda: query("select 1 from training_runs where run_name = %s and status = 'completed'", name) != []
+        )
+    (warning,) = [record.getMessage() for record in caplog.records if "twice" in record.getMessage()]
+    assert f"log_path={str(tmp_path)!r}" in warning

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,39 @@ def test_evaluations_before_and_after_training_belong_to_the_same_run(query: Que
     ]  # fmt: skip
     assert [metrics[0]["eval_loss"], metrics[1]["eval_loss"]] == [before["eval_loss"], after["eval_loss"]]
     assert metrics[2]["test_loss"] == points(query, run_id, "test_loss")[1] == predicted.metrics["test_loss"]
+
+
+def test_a_second_training_in_a_run_that_was_given_goes_on_behind_the_first(query: Query, tmp_path: Path) -> None:
+    with openmanus_rl.init(name="twice") as run:
+        trainer = make_trainer(tmp_path, OpenManusCallback(run), max_steps=2)
+        trainer.train()
+        trainer.train()
+        trainer.args.max_steps = 3
+        trainer.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    settled(query, run.id)
+    assert list(points(query, run.id, "loss")) == [1, 2, 3, 4, 5]
+    assert [step for step, *_ in steps(query, run.id)] == [1, 2, 3, 4, 5]
+    saved = query("select checkpoint_number from model_checkpoints where training_run_id = %s order by 1", run.id)
+    assert [row["checkpoint_number"] for row in saved] == [2, 4, 5]
+
+
+def test_training_again_after_an_evaluation_begins_another_run(query: Query, tmp_path: Path) -> None:
+    callback = OpenManusCallback()
+    trainer = make_trainer(tmp_path, callback, max_steps=1, save_strategy="no")
+    runs = []
+    for _ in range(2):
+        trainer.train()
+        trainer.evaluate()
+        assert callback.run is not None
+        runs.append(callback.run.id)
+        assert os.environ["OPENMANUS_RL_RUN_ID"] == callback.run.id
+    callback.run.finish()
+    assert "OPENMANUS_RL_RUN_ID" not in os.environ
+    assert len(set(runs)) == 2
+    for run_id in runs:
+        settled(query, run_id)
+        assert list(points(query, run_id, "loss")) == [1]
+        wait_until(lambda run_id=run_id: list(points(query, run_id, "eval_loss")) == [1])
 
 
 def test_checkpoints_are_uploaded_whole_where_that_is_asked(query: Query, tmp_path: Path) -> None:

@@ -53,7 +53,14 @@ def only_red(prompts: Any, **_: Any) -> list[float | None]:
 def make_trainer(
     folder: Path, seen: Seen, prompts: list[Any], kind: Any = GRPOTrainer, config: Any = GRPOConfig, **options: Any
 ) -> Any:
-    dataset = Dataset.from_dict({"prompt": prompts, "answer": [f"answer {place}" for place in range(len(prompts))]})
+    places = range(len(prompts))
+    dataset = Dataset.from_dict(
+        {
+            "prompt": prompts,
+            "answer": [f"answer {place}" for place in places],
+            "hints": [[f"hint {place}"] for place in places],
+        }
+    )
     args = config(
         **{
             "output_dir": str(folder),
@@ -169,6 +176,40 @@ def test_evaluations_and_chats_are_recorded_too(query: Query, tmp_path: Path) ->
     (logged,) = [entry["eval_reward"] for entry in trainer.state.log_history if "eval_reward" in entry]
     assert (evaluation["step"], evaluation["environment"] or "balls", evaluation["status"]) == (1, "balls", "completed")
     assert evaluation["mean_reward"] == pytest.approx(logged)
+
+
+@pytest.mark.usefixtures("recorder_env")
+def test_completions_keep_the_columns_of_the_dataset_and_are_judged_by_a_function(
+    query: Query, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    judged: list[Any] = []
+
+    def success(prompt: Any, completion: Any, answer: str, hints: list[str], rewards: dict[str, float]) -> bool | None:
+        judged.append((prompt, completion, answer, hints, rewards["length"]))
+        if len(judged) == 4:
+            raise KeyError("nobody knows")
+        return (True, False, None)[len(judged) - 1] if len(judged) < 4 else True
+
+    seen = Seen()
+    trainer = make_trainer(tmp_path, seen, PROMPTS, max_steps=1)
+    callback = record_rollouts(trainer)
+    assert record_rollouts(trainer, success=success) is callback
+    trainer.train()
+    run_id = settled(query, callback)
+    found = query("select status, metadata from rollouts where training_run_id = %s order by episode_number", run_id)
+    (call,) = seen.calls
+    assert [(row["metadata"]["columns"]["answer"], row["metadata"]["columns"]["hints"]) for row in found] == [
+        (answer, [answer.replace("answer", "hint")]) for answer in call["answers"]
+    ]
+    assert [one[:3] for one in judged] == list(zip(call["prompts"], call["completions"], call["answers"], strict=True))
+    assert [one[4] for one in judged] == pytest.approx(call["rewards"])
+    assert [row["status"] for row in found][:2] == ["success", "failed"]
+    # Where the function does not tell, how the completion ended does.
+    ends = ["completed" if ids[-1] in (0, 1) else "truncated" for ids in call["ids"]]
+    assert [row["status"] for row in found][2:] == ends[2:]
+    assert [record.getMessage() for record in caplog.records if "success()" in record.getMessage()] == [
+        "success(): it raised KeyError('nobody knows'); completions that it does not judge have no success"
+    ]
 
 
 @pytest.mark.usefixtures("recorder_env")

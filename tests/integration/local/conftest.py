@@ -68,6 +68,12 @@ class HomeUnderTest:
         report: dict[str, Any] = json.loads(self.run("status", "--json").stdout)
         return report
 
+    def superuser_url(self) -> str:
+        """Return the address for what only the start-up does."""
+        password = json.loads((self.root / "keys.json").read_text())["superuser_password"]
+        port = json.loads((self.root / "stack.json").read_text())["postgres_port"]
+        return f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+
     def wait_until(self, condition: Callable[[], bool], *, what: str, seconds: float = 60.0) -> None:
         """Wait for something that must happen."""
         deadline = time.monotonic() + seconds

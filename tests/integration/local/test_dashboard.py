@@ -29,7 +29,8 @@ def sign_in(report: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_printed_link_signs_in_as_the_owner_who_is_an_admin(home: Any) -> None:
     started = home.up()
-    reports = [started, home.status(), json.loads(home.run("dashboard", "--json").stdout)]
+    asked = (("status", "--json", "--link"), ("dashboard", "--json"))
+    reports = [json.loads(home.run(*arguments).stdout) for arguments in asked]
     sessions = [sign_in(report) for report in reports]
     assert {session["user"]["email"] for session in sessions} == {OWNER_EMAIL}
     headers = {
@@ -69,12 +70,16 @@ def test_a_role_that_was_changed_stays(running: Any) -> None:
     assert roles[OWNER_EMAIL] == "viewer"
 
 
-def test_settings_alone_make_no_link(running: Any) -> None:
+def test_no_link_is_made_unless_it_is_asked_for(running: Any) -> None:
     count = "select count(*) from auth.sign_in_links"
     with psycopg.connect(running.status()["DATABASE_URL"], autocommit=True) as sql:
         before = sql.execute(count).fetchone()
         running.run("status", "--env")
+        running.run("status")
+        report = running.status()
+        again = running.up("--port", str(report["port"]))
         assert sql.execute(count).fetchone() == before
+    assert {one["dashboard_url"] for one in (report, again)} == {f"{report['SUPABASE_URL']}/"}
 
 
 def test_a_status_without_a_link_still_tells_the_address(running: Any) -> None:
@@ -82,7 +87,8 @@ def test_a_status_without_a_link_still_tells_the_address(running: Any) -> None:
     with psycopg.connect(report["DATABASE_URL"], autocommit=True) as sql:
         sql.execute("alter table auth.sign_in_links rename to put_away")
         try:
-            assert running.status()["dashboard_url"] == f"{report['SUPABASE_URL']}/"
+            told = json.loads(running.run("status", "--json", "--link").stdout)
+            assert told["dashboard_url"] == f"{report['SUPABASE_URL']}/"
             refused = running.run("dashboard")
             assert (refused.returncode, refused.stdout) == (1, "")
             assert "no sign-in link could be made" in refused.stderr

@@ -120,7 +120,7 @@ def test_only_loopback_is_listened_on(running: Any) -> None:
 def test_the_database_refuses_a_wrong_password(running: Any) -> None:
     url = running.status()["DATABASE_URL"]
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(url.replace("://postgres:", "://postgres:wrong"))
+        psycopg.connect(url.replace("://openmanus_owner:", "://openmanus_owner:wrong"))
 
 
 def test_a_database_that_was_thrown_away_is_made_anew(home: Any) -> None:

@@ -21,7 +21,7 @@ from openmanus_rl.local.account import account_for, give, grant_passage
 from openmanus_rl.local.assets import find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.keys import create_keys
+from openmanus_rl.local.keys import new_keys
 from openmanus_rl.local.postgres import PostgresProcess
 
 HISTORY = "select version, name, statements from supabase_migrations.schema_migrations order by version"
@@ -35,7 +35,7 @@ def make_system_schema(database_url: str, folder: Path) -> None:
         home=home,
         assets=find_assets(),
         deno=find_deno(),
-        keys=create_keys(home.keys),
+        keys=new_keys(),
         database_url=database_url,
         postgres_port=urlsplit(database_url).port or 5432,
         version="test",
@@ -46,7 +46,7 @@ def make_system_schema(database_url: str, folder: Path) -> None:
 @pytest.fixture
 def new_database(running: Any, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Return a function that makes databases on the running stack's server and returns their URLs."""
-    server = running.status()["DATABASE_URL"]
+    server = running.superuser_url()
     made: list[str] = []
 
     def make(*, like_supabase: bool = False) -> str:
@@ -218,11 +218,15 @@ def postgres_15(homes: Path) -> Iterator[str]:
     home.postgres.mkdir(mode=0o700)
     give(home.postgres, account)
     grant_passage(home.postgres, account)
-    command = [binaries["initdb"], "-D", str(home.postgres), "-U", "postgres", "--auth=trust", "--no-sync"]
+    password = home.root / "password"
+    password.write_text("its-password")
+    os.chown(password, account.uid, account.gid)
+    command = [binaries["initdb"], "-D", str(home.postgres), "-U", "postgres", "--no-sync"]
+    command += ["--auth=scram-sha-256", f"--pwfile={password}"]
     subprocess.run(command, check=True, capture_output=True, cwd="/", **account.popen_options)
     server = PostgresProcess(home=home, binaries=binaries, account=account, port=ports.free_port())
     server.start()
-    yield f"postgresql://postgres:unused@{ports.HOST}:{server.port}/postgres"
+    yield f"postgresql://postgres:its-password@{ports.HOST}:{server.port}/postgres"
     server.stop()
 
 

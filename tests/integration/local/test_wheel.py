@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 CHECKOUT = Path(__file__).parents[3]
@@ -111,6 +113,31 @@ def test_the_distributions_hold_what_they_must(distributions: Path) -> None:
         "openmanus_rl/_embedded/dashboard/index.html",
     } <= members
     assert not (CHECKOUT / "openmanus_rl" / "_embedded").exists(), "a build writes nothing into the checkout"
+
+
+def test_an_installed_program_that_is_started_in_a_checkout_runs_its_own_code(installed: Path, homes: Path) -> None:
+    home = homes / "home in a checkout"
+    env = {"PATH": os.defpath, "HOME": str(home), "OPENMANUS_RL_HOME": str(home)}
+    program = str(installed / "bin" / "openmanus-rl")
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [program, *arguments], env=env, cwd=CHECKOUT, capture_output=True, text=True, check=True
+        ).stdout
+
+    try:
+        report = json.loads(run("up", "--detach", "--json", "--port", "0"))
+        supervisor = psutil.Process(report["pid"])
+        code = [part for process in (supervisor, *supervisor.children(True)) for part in process.cmdline()]
+        assert [part for part in code if str(installed) in part]
+        assert not [
+            part for part in code if str(CHECKOUT / "openmanus_rl") in part or str(CHECKOUT / "supabase") in part
+        ]
+        with urllib.request.urlopen(report["dashboard_url"].split("#")[0]) as page:
+            assert b"<html" in page.read()
+    finally:
+        run("down")
+    shutil.rmtree(home)
 
 
 @pytest.mark.parametrize("user", ["root", "an ordinary user"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError
@@ -56,6 +58,17 @@ def test_values_that_json_cannot_hold_survive(metrics: type[MetricManager], run:
 
     assert math.isnan(values[0])
     assert values[1:] == [math.inf, -math.inf, 0.5]
+
+
+def test_what_is_a_number_is_taken_for_it(metrics: type[MetricManager], run: Row) -> None:
+    given = {"won": True, "loss": np.float16(0.5), "lr": Decimal("0.25"), "norm": np.array([[2.0]])}
+    metrics.log(run["id"], given, step=np.int64(5))  # type: ignore[arg-type]
+
+    series = metrics.get_series(run["id"])
+
+    assert {name: (point.step, point.value) for name, (point,) in series.items()} == {
+        "won": (5, 1.0), "loss": (5, 0.5), "lr": (5, 0.25), "norm": (5, 2.0),
+    }  # fmt: skip
 
 
 def test_what_is_no_metric_is_refused_and_nothing_is_written(metrics: type[MetricManager], run: Row) -> None:

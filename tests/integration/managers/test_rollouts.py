@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, TransitionError
@@ -237,3 +239,18 @@ def test_a_verdict_can_be_revised(gateway: Gateway, rollout: Row) -> None:
     assert len(validations.list_validations(rollout_id=rollout["id"], verdict="pass")) == 1
     with pytest.raises(InvalidInput, match="verdict must be one of pass, fail, error"):
         validations.log_validation(rollout["id"], "maybe")  # type: ignore[arg-type]
+
+
+def test_texts_that_are_no_text_are_kept_as_the_recorder_keeps_them(rollouts: Rollouts, run: Row) -> None:
+    rollout = rollouts.create_rollout(run["id"], 0)
+    rollouts.log_agent_state(rollout["id"], 0, {"room": [1, None], "é": True}, ["go", 0.5])
+    (turn,) = rollouts.get_trajectory(rollout["id"])["turns"]
+    assert (turn["observation"], turn["action"]) == ('{"room":[1,null],"é":true}', '["go",0.5]')
+
+
+def test_numbers_of_any_type_are_rewards_and_figures(rollouts: Rollouts, run: Row) -> None:
+    rollout = rollouts.create_rollout(run["id"], seed=np.int64(7), episode_number=3.0)  # type: ignore[arg-type]
+    reward = rollouts.log_reward(rollout["id"], 0, True)
+    done = rollouts.complete_rollout(rollout["id"], "success", Decimal("0.25"), np.float32(2))  # type: ignore[arg-type]
+    assert (rollout["seed"], rollout["episode_number"], reward["reward"]) == (7, 3, 1.0)
+    assert (done["total_reward"], done["step_count"]) == (0.25, 2)

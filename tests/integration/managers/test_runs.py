@@ -11,7 +11,7 @@ import pytest
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, TransitionError
 from openmanus_rl.gateway import Filter, Gateway, Row
 from openmanus_rl.records.ids import new_id
-from openmanus_rl.utils.supabase_db import StatusHistoryManager, TrainingRunManager
+from openmanus_rl.utils.supabase_db import MetricManager, StatusHistoryManager, TrainingRunManager
 
 Runs = type[TrainingRunManager]
 
@@ -157,6 +157,16 @@ def test_updates_merge_objects_and_leave_the_rest(runs: Runs, run: Row) -> None:
 
     assert changed["config"] == {"lr": 1e-4, "batch": 32}
     assert (changed["name"], changed["description"], changed["visibility"]) == ("a run", "second try", "public")
+
+
+def test_a_run_that_only_logs_metrics_is_as_far_as_they_are(runs: Runs, gateway: Gateway) -> None:
+    run = runs.create_run(name="only logs", total_steps=2)
+    for step in (0, 1):
+        MetricManager.using(gateway).log(run["id"], {"loss": 1.0}, step=step)
+    listed = runs.list_runs(filters=[Filter.eq("id", run["id"])])[0]
+    for found in (runs.get_run(run["id"]), listed):
+        assert (found["current_step"], found["progress"]) == (1, 1)
+    assert listed["steps_done"] == 2
 
 
 def test_a_heartbeat_notes_progress(runs: Runs, run: Row) -> None:

@@ -228,8 +228,9 @@ run.log({"loss": 1.0}, step=0)
 @pytest.mark.parametrize(
     ("end", "status", "message"),
     [
-        ("pass", "interrupted", "the process ended without run.finish()"),
-        ("sys.exit(3)", "interrupted", "the process ended without run.finish()"),
+        ("pass", "completed", None),
+        ("sys.exit(0)", "completed", None),
+        ("sys.exit(3)", "failed", "SystemExit: 3"),
         ("raise ValueError('no such layer')", "failed", "ValueError: no such layer"),
         ("run.finish()\nrun.log({'late': 1}, step=1)", "completed", None),
         ("t = threading.Thread(target=sys.exit); t.start(); t.join(); run.finish()", "completed", None),
@@ -322,7 +323,7 @@ def test_status_tells_what_waits_and_why(cli: Any, recorder_env: dict[str, str])
         writer.close()
     courier.deliver()
     report = json.loads(cli("status", "--json", env=recorder_env, cwd=Path.cwd()).stdout)["recording"]
-    assert report == {"spools": 0, "queued": 0, "queued_bytes": 0, "refused": 0, "error": None}
+    assert report == {"spools": 0, "queued": 0, "queued_bytes": 0, "refused": 0, "damaged": 0, "error": None}
 
 
 class Impatient:

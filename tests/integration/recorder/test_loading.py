@@ -173,3 +173,61 @@ def test_a_chunk_of_an_unknown_run_or_with_a_bad_value_is_refused_alone(loader: 
     refused = loader.load({**batch, "metric_chunks": [good, unknown, bad, uneven]})
     assert {(entry["index"], entry["code"]) for entry in refused} == {(1, "OM404"), (2, "OM400"), (3, "OM400")}
     assert query("select id::text from metric_chunks where training_run_id = %s", run_id) == [{"id": good["id"]}]
+
+
+ODD: list[tuple[str, str, Any]] = [
+    ("rollouts", "seed", {"a": 1}),
+    ("rollouts", "seed", [1, 2]),
+    ("rollouts", "seed", 2**63),
+    ("rollouts", "seed", True),
+    ("rollouts", "total_reward", {"a": 1}),
+    ("rollouts", "total_reward", [0.5]),
+    ("rollouts", "group_id", {"a": 1}),
+    ("rollouts", "group_id", "none"),
+    ("rollouts", "created_at", ["now"]),
+    ("rollouts", "no_such_field", {"a": 1}),
+    ("rollouts", "task_description", 10**400),
+    ("agent_states", "duration_ms", {"a": 1}),
+    ("agent_states", "duration_ms", True),
+    ("tool_calls", "success", {"a": 1}),
+    ("tool_calls", "success", "perhaps"),
+    ("tool_calls", "position", 2**40),
+    ("rewards", "reward", [1.0, 2.0]),
+    ("rewards", "reward", True),
+    ("generations", "completion_ids", {"a": 1}),
+    ("generations", "logprobs", ["low", "high"]),
+    ("generations", "mask", [[True, False], [True]]),
+    ("metric_chunks", "steps", {"a": 1}),
+    ("metric_chunks", "values", [[1.0], [2.0]]),
+    ("metric_chunks", "values", [True, False]),
+    ("metric_chunks", "times", [{}, {}]),
+    ("metric_chunks", "name", {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), ODD, ids=lambda value: str(value)[:20])
+def test_an_odd_value_in_any_field_is_refused_alone_or_taken(
+    loader: Loader, query: Query, kind: str, field: str, value: Any
+) -> None:
+    run_id, batch = a_run(rollouts=3)
+    batch["metric_chunks"] = [chunk(run_id, [0, 1], [0.5, 0.25]) for _ in range(3)]
+    expected = counts(query, run_id)
+    batch[kind][1] = {**batch[kind][1], field: value}
+    refused = loader.load(batch)
+    hanging = {entry["kind"] for entry in refused if entry["code"] == "OM404"}
+    assert {(entry["kind"], entry["index"]) for entry in refused if entry["kind"] not in hanging} <= {(kind, 1)}
+    expected = {name: len(records) for name, records in batch.items() if name in expected}
+    for entry in refused:
+        if entry["kind"] in expected:
+            expected[entry["kind"]] -= 1
+    assert counts(query, run_id) == expected
+    chunks = query("select count(*) as n from metric_chunks where training_run_id = %s", run_id)
+    assert chunks == [{"n": 3 - (kind == "metric_chunks" and bool(refused))}]
+
+
+def test_text_columns_hold_json_of_what_is_no_text(loader: Loader, query: Query) -> None:
+    _, batch = a_run(rollouts=1, turns=2)
+    batch["agent_states"][0] |= {"observation": {"room": [1, None]}, "action": ["go", True], "thought": True}
+    assert loader.load(batch) == []
+    found = query("select observation, action, thought from agent_states where id = %s", batch["agent_states"][0]["id"])
+    assert found == [{"observation": '{"room":[1,null]}', "action": '["go",true]', "thought": "true"}]

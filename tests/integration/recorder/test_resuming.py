@@ -15,12 +15,14 @@ import pytest
 
 import openmanus_rl
 from openmanus_rl.errors import InvalidInput, OpenManusError
+from openmanus_rl.gateway import Gateway
 from openmanus_rl.managers.metrics import MetricManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.steps import TrainingStepManager
 from openmanus_rl.recorder import Run
-from openmanus_rl.recorder.destination import spool_root
+from openmanus_rl.recorder.courier import Courier
+from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.spools import find_spools
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
@@ -126,6 +128,38 @@ def test_a_loop_that_is_killed_at_random_points_ends_as_if_it_had_never_been(que
     assert run["timeline"] == 4
     left = query("select status, count(*) from rollouts where training_run_id = %s group by 1", run["id"])
     assert {row["status"] for row in left} <= {"completed", "interrupted"}
+
+
+@pytest.mark.parametrize("is_in_database", [False, True])
+def test_a_rewind_misses_nothing_that_is_delivered_while_it_looks_where_the_run_is(
+    is_in_database: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"delivered-meanwhile-{new_id()}"
+    rewinds = []
+    settings = load_settings()
+
+    def deliver() -> None:
+        Courier(spool_root(settings), connect=lambda: connect(settings)).deliver()
+
+    if is_in_database:
+        with start(name, mode="offline") as run:
+            run.step(0).finish()
+        deliver()
+        # This machine then knows of a rewind that the database does not.
+        rewinds.append(0)
+    with start(name, mode="offline", rewind_to_step=0) as run:
+        assert list(run.rewinds) == rewinds
+        run.step(1).finish()
+    look = Gateway.select_one
+
+    def deliver_after_the_look(gateway: Gateway, *args: Any, **options: Any) -> Any:
+        found = look(gateway, *args, **options)
+        deliver()
+        return found
+
+    monkeypatch.setattr(Gateway, "select_one", deliver_after_the_look)
+    with start(name, rewind_to_step=0) as again:
+        assert (list(again.rewinds), again.next_step) == ([*rewinds, 0], 1)
 
 
 def test_a_rollout_that_was_cut_short_keeps_its_turns_and_says_so(query: Query) -> None:

@@ -28,6 +28,9 @@ class FakeStack:
     secret_key: str = KEY
     database_url: str = "postgresql://postgres:pw@127.0.0.1:1/postgres"
 
+    def is_current(self) -> bool:
+        return True
+
 
 @pytest.fixture(autouse=True)
 def _no_gateways_left() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,24 @@ def test_a_large_log_is_cut_while_it_is_being_written(tmp_path: Path, monkeypatc
         writer.write(b"next")
     assert path.read_bytes() == b"next"
     assert (tmp_path / "x.log.1").read_bytes() == b"6789abcdef"
+
+
+def test_a_log_that_cannot_be_moved_stays_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_LIMIT_BYTES", 10)
+    path = tmp_path / "x.log"
+    path.write_bytes(b"0123456789abcdef")
+    (tmp_path / "x.log.1").mkdir()  # Whatever keeps it from being written, as a full disk does.
+    logs.keep_small(path)
+    assert path.read_bytes() == b"0123456789abcdef"
+
+
+def test_a_home_with_data_may_be_used_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    home = Home(tmp_path)
+    with pytest.raises(StackError, match=r"disk of .* is full"):
+        home.prepare()
+    home.postgres.mkdir()
+    home.prepare()

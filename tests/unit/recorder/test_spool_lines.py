@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -101,6 +102,24 @@ class Taker:
         return []
 
 
+def ids_in(sink: Taker) -> list[Any]:
+    return [record["id"] for batch in sink.batches for record in batch.get("rollouts", ())]
+
+
+def let_the_disk_hold(room_bytes: int, patch: pytest.MonkeyPatch) -> None:
+    """Give a spool's segments only so much room."""
+    left, real_write = [room_bytes], os.write
+
+    def write(file: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = real_write(file, data[: left[0]])
+        left[0] -= count
+        return count
+
+    patch.setattr("openmanus_rl.recorder.spool.os.write", write)
+
+
 def test_a_line_that_its_dead_writer_did_not_finish_holds_nothing_up(tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path, url="x", run_id="x")
     writer.append("rollouts", {"id": "whole"})
@@ -114,24 +133,45 @@ def test_a_line_that_its_dead_writer_did_not_finish_holds_nothing_up(tmp_path: P
     writer.close()
     courier.deliver()
     assert not writer.folder.exists()
-    assert [record["id"] for batch in sink.batches for record in batch["rollouts"]] == ["whole"]
+    assert ids_in(sink) == ["whole"]
 
 
-def test_a_line_that_broke_off_at_the_end_of_a_segment_holds_nothing_up(
+def test_a_line_that_broke_off_on_a_full_disk_is_continued_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = SpoolWriter(tmp_path, url="x", run_id="x", segment_bytes=100)
+    with monkeypatch.context() as patch:
+        let_the_disk_hold(100, patch)
+        writer.append("rollouts", {"id": "first", "text": "y" * 200})
+        writer.append("rollouts", {"id": "second"})
+    assert writer.waiting == 2
+    sink = Taker()
+    courier = Courier(tmp_path, connect=lambda: sink)
+    courier.deliver()
+    assert sink.batches == []
+    writer.append("rollouts", {"id": "third"})
+    assert writer.waiting == 0
+    courier.deliver()
+    assert ids_in(sink) == ["first", "second", "third"]
+    progress = Spool(writer.folder).progress
+    assert (progress.taken, progress.damaged) == (3, 0)
+    writer.close()
+
+
+def test_a_write_that_takes_less_than_it_was_given_is_continued_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = SpoolWriter(tmp_path, url="x", run_id="x", segment_bytes=100)
     real_write = os.write
-    monkeypatch.setattr("openmanus_rl.recorder.spool.os.write", lambda file, data: real_write(file, data[:100]))
-    writer.append("rollouts", {"id": "first", "text": "y" * 200})
-    monkeypatch.undo()
-    assert writer.waiting == 1
-    writer.append("rollouts", {"id": "second"})
+    with monkeypatch.context() as patch:
+        patch.setattr("openmanus_rl.recorder.spool.os.write", lambda file, data: real_write(file, data[:7]))
+        for name in ("first", "second"):
+            writer.append("rollouts", {"id": name, "text": "y" * 200})
+        assert writer.waiting == 0
+    writer.close()
     sink = Taker()
     Courier(tmp_path, connect=lambda: sink).deliver()
-    assert [record["id"] for batch in sink.batches for record in batch["rollouts"]] == ["first", "second"]
-    assert Spool(writer.folder).progress.taken == 2
-    writer.close()
+    assert ids_in(sink) == ["first", "second"]
 
 
 class Refuser(Taker):

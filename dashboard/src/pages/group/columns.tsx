@@ -17,18 +17,9 @@ interface Props {
 
 interface Line {
   label: string;
+  note?: string;
   cell: (rollout: ComparedRollout) => ReactNode;
   isNeeded?: (rollout: ComparedRollout) => boolean;
-}
-
-function Advantage({ rollout }: { rollout: ComparedRollout }) {
-  if (rollout.advantage !== null) return number(rollout.advantage, 3);
-  if (rollout.computed_advantage === null) return UNKNOWN;
-  return (
-    <>
-      {number(rollout.computed_advantage, 3)} <Text span size="xs" c="dimmed">computed</Text>
-    </>
-  );
 }
 
 function linesAt(turn: number | null): Line[] {
@@ -39,7 +30,19 @@ function linesAt(turn: number | null): Line[] {
   return [
     { label: "Status", cell: (rollout) => <Status rollout={rollout} /> },
     { label: "Reward", cell: (rollout) => <b>{number(rollout.total_reward)}</b> },
-    { label: "Advantage", cell: (rollout) => <Advantage rollout={rollout} /> },
+    // Two figures: a trainer may credit every turn by what was earned from it on, and the mean of that need not follow the reward.
+    {
+      label: "Advantage by reward",
+      note: "(reward − mean) ÷ spread",
+      cell: (rollout) => number(rollout.computed_advantage, 3),
+      isNeeded: (rollout) => rollout.computed_advantage !== null,
+    },
+    {
+      label: "Advantage as recorded",
+      note: "mean of its turns",
+      cell: (rollout) => number(rollout.advantage, 3),
+      isNeeded: (rollout) => rollout.advantage !== null,
+    },
     { label: "Turns", cell: (rollout) => number(rollout.step_count) },
     { label: "Took", cell: (rollout) => duration(between(rollout.started_at, rollout.finished_at)) },
     {
@@ -115,7 +118,10 @@ export function Columns({ rollouts, turn, selected, onSelect }: Props) {
         <Table.Tbody>
           {lines.map((line) => (
             <Table.Tr key={line.label}>
-              <Table.Th className={styles.sticky} scope="row">{line.label}</Table.Th>
+              <Table.Th className={styles.sticky} scope="row">
+                {line.label}
+                {line.note && <Text size="xs" c="dimmed" fw={400}>{line.note}</Text>}
+              </Table.Th>
               {rollouts.map((rollout) => <Table.Td key={rollout.id}>{line.cell(rollout)}</Table.Td>)}
             </Table.Tr>
           ))}

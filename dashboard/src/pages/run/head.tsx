@@ -73,6 +73,14 @@ function StatusMessage({ run, text }: { run: Run; text: string }) {
   );
 }
 
+/** Where steps are counted from 0, or the last one still runs, its number does not say how many are done. */
+function stepText(step: number, done: number | null, total: number | null): string {
+  if (total === null) return `step ${number(step)}`;
+  return done === null || done === step
+    ? `step ${number(step)} of ${number(total)}`
+    : `step ${number(step)}, ${number(done)} of ${number(total)} done`;
+}
+
 function HowFar({ run }: { run: Run }) {
   const [now, setNow] = useState(Date.now);
   useInterval(() => setNow(Date.now()), 5_000, { autoInvoke: true });
@@ -81,8 +89,7 @@ function HowFar({ run }: { run: Run }) {
   const took = durationOf(run, now);
   const isOpen = run.shown_status === "running" || run.shown_status === "stalled";
   const parts = [
-    run.current_step !== null &&
-    `step ${number(run.current_step)}${run.total_steps === null ? "" : ` of ${number(run.total_steps)}`}`,
+    run.current_step !== null && stepText(run.current_step, run.steps_done, run.total_steps),
     progress !== null && percent(progress, 0),
     took !== null && (isOpen ? `for ${duration(took)}` : `took ${duration(took)}`),
     left !== null && `about ${duration(left)} left`,

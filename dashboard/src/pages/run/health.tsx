@@ -26,7 +26,8 @@ export function Health({ run }: { run: Run }) {
     <ul className={classes.strip} aria-label="Health of the newest rollouts">
       {vitals.map(({ label, value, tone, help }) => (
         <li key={label}>
-          <Tooltip label={help} multiline w={300}>
+          {/* Below, always: above it are the run's name and how far it is. */}
+          <Tooltip label={help} multiline w={300} position="bottom" middlewares={{ flip: false, shift: true }}>
             <div
               className={classes.vital}
               data-tone={tone}

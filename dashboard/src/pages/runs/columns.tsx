@@ -77,9 +77,9 @@ function text(value: string | null): ReactNode {
   return value ? <Text size="sm" truncate maw={120} title={plain(value)}>{plain(value)}</Text> : UNKNOWN;
 }
 
-function stepOf({ current_step, total_steps }: ListedRun): string {
+function stepOf({ current_step, steps_done, total_steps }: ListedRun): string {
   if (current_step === null) return UNKNOWN;
-  return total_steps === null ? number(current_step) : `${number(current_step)} / ${number(total_steps)}`;
+  return total_steps === null ? number(current_step) : `${number(steps_done ?? 0)} / ${number(total_steps)}`;
 }
 
 function NameCell({ run }: { run: ListedRun }) {

@@ -1,0 +1,221 @@
+"""`backup`, `restore` and `reset`: the embedded stack's data as one file, back again, or gone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
+from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.cli.stack import names_another
+from openmanus_rl.errors import InvalidInput, StackError, UnsupportedError
+from openmanus_rl.gateway.embedded import ensure_stack
+from openmanus_rl.local import archive, launch
+from openmanus_rl.local.admin import Admin, admin_of
+from openmanus_rl.local.backup import BackupProgress, take_backup
+from openmanus_rl.local.home import Home, read_json, write_private_json
+from openmanus_rl.local.reset import count_records, reset_record
+from openmanus_rl.local.restore import holds_records, require_readable, restore_backup, stored_versions
+from openmanus_rl.local.stack_file import StackInfo
+from openmanus_rl.settings import Settings, load_settings
+
+_FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, one file.")]
+_YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")]
+
+
+@dataclass(frozen=True)
+class _Embedded:
+    """The running stack of this machine, with all rights."""
+
+    home: Home
+    running: StackInfo
+    admin: Admin
+
+
+def backup(
+    file: _FileArgument,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the embedded stack's database and stored files to one file, while it runs.
+
+    The file holds one moment: recording may go on meanwhile. It is read again and compared before this says that it is
+    done. It holds everything that was recorded, the users and their password digests: keep it private. The keys of this
+    installation (keys.json) are not in it.
+
+    \b
+    openmanus-rl backup monday.backup
+    openmanus-rl restore monday.backup --check   read it again and compare
+    openmanus-rl restore monday.backup           put it back, here or on another machine
+    """
+    stack = _embedded(load_settings(), attempt="backup")
+    target = file.absolute()
+    with _bar() as progress:
+        manifest = take_backup(stack.home, stack.admin, target, overwrite=force, progress=progress)
+    report = _summary(target, manifest)
+    if as_json:
+        print_json(report)
+    else:
+        output.print(f"[bold green]Wrote {escape(str(file))}[/], and checked it")
+        _show(report)
+
+
+def restore(
+    file: _FileArgument,
+    check: Annotated[bool, typer.Option("--check", help="Only read the file and compare it; change nothing.")] = False,
+    yes: _YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace the embedded stack's database and stored files by those of a backup.
+
+    The backup is checked, loaded beside the present data, compared and brought to this version's schema; only then the
+    two change places, and the stack restarts. Until that moment nothing changes, and a failure leaves all as it was.
+    Where something is recorded already, the word `restore` must be typed. Users come from the backup; the keys stay
+    this installation's. What waits in this machine's spools is delivered to the restored database.
+
+    \b
+    openmanus-rl restore monday.backup --check
+    openmanus-rl restore monday.backup
+    """
+    path = file.absolute()
+    with _bar() as progress:
+        progress.phase("Checking the file", path.stat().st_size if path.is_file() else None)
+        manifest = archive.check_archive(path, moved=progress.moved)
+    report = _summary(path, manifest) | {"restored": False}
+    if not check:
+        require_readable(path, manifest)
+        stack = _embedded(load_settings(), attempt="restore")
+        if holds_records(stack.admin):
+            _confirm("restore", f"This replaces all that is recorded in {stack.home.root} by {path.name}.", yes=yes)
+        with _bar() as progress:
+            restore_backup(stack.home, stack.admin, path, manifest, progress=progress)
+        _restart(stack)
+        report["restored"] = True
+    if as_json:
+        print_json(report)
+        return
+    output.print(f"[bold green]{'The file is whole' if check else 'Restored'}[/]")
+    _show(report)
+
+
+def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
+    """Remove every run, rollout, metric, task and stored file of the embedded stack; users, members and keys stay.
+
+    The word `reset` must be typed. There is no way back but a backup. What waits in this machine's spools is not
+    removed: `openmanus-rl sync` delivers it before, or it arrives later, where its run is still known.
+
+    \b
+    openmanus-rl backup before.backup
+    openmanus-rl reset
+    """
+    stack = _embedded(load_settings(), attempt="reset")
+    counts = count_records(stack.admin)
+    what = f"{counts['runs']:,} runs, {counts['rollouts']:,} rollouts and {counts['files']:,} files"
+    running = f" {counts['running']:,} runs are still running: what they record from now on is refused."
+    _confirm("reset", f"This removes {what} from {stack.home.root}.{running if counts['running'] else ''}", yes=yes)
+    reset_record(stack.home, stack.admin)
+    if as_json:
+        print_json({"removed": counts})
+    else:
+        output.print(f"Removed {what}; users, members and keys stay")
+
+
+def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
+    """Return the running embedded stack, starting it if need be; refuse where the settings name another database."""
+    home = Home(settings.home.resolve())
+    running = launch.find_running(home)
+    if not settings.is_embedded and (settings.url is None or names_another(settings, running)):
+        raise UnsupportedError(
+            f"`openmanus-rl {attempt}` works on the embedded stack, and the settings name another database",
+            hint='use `pg_dump --format=custom "$DATABASE_URL"` and `pg_restore` for that database, and '
+            "`supabase storage cp --recursive` for its files; or unset SUPABASE_URL and DATABASE_URL",
+        )
+    if running is None:
+        ensure_stack(settings)
+        running = launch.find_running(home)
+    if running is None:
+        raise StackError(f"no stack runs in {home.root}; see `openmanus-rl status`")
+    return _Embedded(home=home, running=running, admin=admin_of(home, running.database_url))
+
+
+def _confirm(word: str, consequence: str, *, yes: bool) -> None:
+    """Go on only if the word is typed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"{consequence} Nobody is here to confirm it", hint="give --yes if that is meant")
+    messages.print(escape(consequence))
+    if typer.prompt(f"Type {word} to go on", err=True).strip() != word:
+        raise typer.Abort
+
+
+def _restart(stack: _Embedded) -> None:
+    """Start the stack anew, so that it prepares the restored database like any other."""
+    state = read_json(stack.home.state) or {}
+    write_private_json(stack.home.state, state | {"system_schema_of": None})
+    with phases("Restarting the stack") as display:
+        launch.stop(stack.home)
+        launch.start_detached(stack.home, port=stack.running.port, progress=display)
+
+
+def _summary(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    rows = manifest["rows"]
+    return {
+        "file": str(path),
+        "size_bytes": path.stat().st_size,
+        "made_at": manifest["made_at"],
+        "version": manifest["version"],
+        "migration": manifest["migration"],
+        "runs": rows.get("public.training_runs", 0),
+        "rollouts": rows.get("public.rollouts", 0),
+        "rows": sum(rows.values()),
+        "files": len(stored_versions(manifest)),
+        "missing_files": manifest["missing"],
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    facts = {
+        "File": f"{report['file']} ({report['size_bytes']:,} bytes)",
+        "Made": f"{report['made_at']} by version {report['version']}",
+        "Holds": f"{report['runs']:,} runs, {report['rollouts']:,} rollouts, {report['rows']:,} rows, "
+        f"{report['files']:,} files",
+    }
+    if report["missing_files"]:
+        facts["Missing"] = f"{len(report['missing_files']):,} files that the database names were not in storage"
+    print_facts(facts)
+
+
+class _BarProgress(BackupProgress):
+    """Shows how far it is on a terminal, and the phases elsewhere."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def phase(self, text: str, total: int | None = None) -> None:
+        if not messages.is_terminal:
+            messages.print(f"{text} …")
+            return
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=total)
+
+    def moved(self, size: int) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, size)
+
+
+@contextmanager
+def _bar() -> Iterator[BackupProgress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
+        yield _BarProgress(progress)

@@ -1,0 +1,231 @@
+"""Records the episodes of training at next to no cost, as long as nobody wants pictures of them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import numpy as np
+from stable_baselines3.common.vec_env import VecEnv
+
+from openmanus_rl.integrations._beginning import Axis
+from openmanus_rl.integrations._episodes import Plan, outcome
+from openmanus_rl.integrations._readable import as_info, as_text
+from openmanus_rl.integrations._sb3_episodes import info_of_turn
+from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick
+from openmanus_rl.integrations._sb3_window import Window
+from openmanus_rl.recorder import Rollout, WholeRollout
+
+__all__ = ["QuickEpisodes"]
+
+# What a process that is killed takes with it: the turns of at most this time, or of so many steps.
+_WRITE_SECONDS = 1.0
+_SETTLE_SECONDS = 0.1
+_WINDOW_ROWS = 1024
+_TRUNCATED = "TimeLimit.truncated"
+
+
+class _Episode:
+    """An episode of one environment that is under way."""
+
+    __slots__ = ("began", "earned", "follows", "infos", "interrupted_id", "recorded", "rollout", "row", "step", "turns")
+
+    def __init__(self, *, recorded: bool, follows: bool, row: int, step: int) -> None:
+        self.recorded = recorded
+        self.follows = follows
+        self.row = row
+        """The row of the window at which begins what is not written."""
+        self.step = step
+        self.began = time.time()
+        self.turns = 0
+        self.earned = 0.0
+        self.rollout: WholeRollout | None = None
+        self.infos: dict[str, Any] = {}
+        self.interrupted_id: str | None = None
+
+
+class QuickEpisodes:
+    """Follows the steps of training; turns are written when an episode ends, and about every second."""
+
+    def __init__(
+        self,
+        env: VecEnv,
+        *,
+        plan: Plan,
+        new_rollout: Callable[..., Rollout],
+        environment: str | None,
+        axis: Axis,
+    ) -> None:
+        self._plan = plan
+        self._new_rollout = new_rollout
+        self._axis = axis
+        self._environment = environment or environment_of(env)
+        self._originals = Originals(env)
+        self._monitored = is_monitored(env)
+        self._order = itertools.count()
+        self._episodes: list[_Episode] = []
+        self._watched: list[int] = []
+        self._window = Window(_WINDOW_ROWS, env.num_envs)
+        self._next_write = 0.0
+        # Without a Monitor nobody else counts.
+        self._returns = np.zeros(env.num_envs)
+        self._lengths = np.zeros(env.num_envs, dtype=int)
+
+    def begin(self, observations: Any, *, timesteps: int) -> None:
+        """Begin an episode of each environment: they were reset."""
+        self._window.clear()
+        step = self._axis.step(timesteps)
+        self._episodes = [self._new_episode(step) for _ in self._lengths]
+        self._choose(observations)
+
+    def take(self, values: Mapping[str, Any], *, timesteps: int) -> None:
+        """Record a step of all environments by the local variables of the training loop."""
+        dones: np.ndarray[Any, Any] = values["dones"]
+        if not self._monitored:
+            self._returns += self._originals.rewards(values["rewards"])
+            self._lengths += 1
+        if self._watched:
+            self._add(values)
+        if dones.any():
+            self._end(values, step=self._axis.step(timesteps))
+
+    def settle(self) -> None:
+        """Write what waits: the algorithm may now learn for a while, and there are no steps meanwhile."""
+        if self._watched and self._window.rows and time.time() >= self._next_write - _WRITE_SECONDS + _SETTLE_SECONDS:
+            self._write_all()
+
+    def pause(self, message: str) -> None:
+        """Close what is open; an episode that goes on after all is recorded at its end without turns."""
+        for index in self._watched:
+            episode = self._episodes[index]
+            self._write(index, episode)
+            if episode.rollout is not None:
+                episode.rollout.complete(
+                    "interrupted", message=message, step_count=episode.turns, total_reward=episode.earned
+                )
+                episode.interrupted_id, episode.rollout = episode.rollout.id, None
+            episode.follows = False
+        self._watched = []
+
+    def fail(self, error: BaseException) -> None:
+        """Close what is open with what broke training."""
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        for index in self._watched:
+            episode = self._episodes[index]
+            self._write(index, episode)
+            if episode.rollout is not None:
+                counted: dict[str, Any] = {"step_count": episode.turns, "total_reward": episode.earned}
+                if isinstance(error, Exception):
+                    episode.rollout.complete("error", message=text, error=text, **counted)
+                else:
+                    episode.rollout.complete("interrupted", message=text, **counted)
+        self._watched = []
+
+    def _new_episode(self, step: int) -> _Episode:
+        position, rest = divmod(next(self._order), self._plan.record_every)
+        interval = self._plan.turn_interval_episodes
+        follows = not rest and interval > 0 and position % interval == 0
+        return _Episode(recorded=not rest, follows=follows, row=self._window.rows, step=step)
+
+    def _choose(self, observations: Any) -> None:
+        """Find out who is watched from here on, and keep what these see now."""
+        self._watched = [index for index, episode in enumerate(self._episodes) if episode.follows]
+        if self._watched:
+            self._window.begin(self._originals.observations(observations), self._watched)
+
+    def _add(self, values: Mapping[str, Any]) -> None:
+        """Keep a step of those that are watched until it is written."""
+        now = time.time()
+        if self._window.is_full or now >= self._next_write:
+            self._write_all()
+        infos = values["infos"]
+        for index in self._watched:
+            info = infos[index]
+            if len(info) != 1 or _TRUNCATED not in info:
+                further = as_info(info_of_turn(info))
+                if further:
+                    episode = self._episodes[index]
+                    episode.infos[str(self._window.rows - episode.row)] = further
+        self._window.add(
+            now,
+            # What the environment was given: on-policy algorithms keep the unclipped action beside it.
+            values["clipped_actions"] if "clipped_actions" in values else values["actions"],
+            self._originals.rewards(values["rewards"]),
+            self._originals.observations(values["new_obs"]),
+            self._watched,
+        )
+
+    def _write_all(self) -> None:
+        """Write all turns, and begin the window anew."""
+        self._next_write = time.time() + _WRITE_SECONDS
+        for index in self._watched:
+            self._write(index, self._episodes[index])
+        self._window.clear()
+        for episode in self._episodes:
+            episode.row = 0
+
+    def _write(self, index: int, episode: _Episode) -> None:
+        turns = self._unwritten(index, episode)
+        if turns is not None:
+            episode.rollout = episode.rollout or self._rollout_of(index, episode)
+            episode.rollout.write(turns=turns)
+
+    def _unwritten(self, index: int, episode: _Episode) -> dict[str, Any] | None:
+        """Return the turns that are not written, which then count as such."""
+        count = self._window.rows - episode.row
+        if count <= 0:
+            return None
+        columns = self._window.columns(index, episode.row)
+        turns = {"first": episode.turns, **columns, "infos": episode.infos}
+        episode.earned += float(self._window.rewards(index, episode.row).sum())
+        episode.turns += count
+        episode.row, episode.infos = self._window.rows, {}
+        return turns
+
+    def _rollout_of(self, index: int, episode: _Episode) -> WholeRollout:
+        metadata: dict[str, Any] = {"environment_index": index}
+        if episode.interrupted_id is not None:
+            metadata["interrupted_rollout_id"] = episode.interrupted_id
+        rollout = self._new_rollout(
+            whole=True,
+            environment=self._environment,
+            metadata=metadata,
+            step=episode.step,
+            started_at=datetime.fromtimestamp(episode.began, UTC),
+        )
+        return cast(WholeRollout, rollout)
+
+    def _end(self, values: Mapping[str, Any], *, step: int) -> None:
+        """End the episodes that are over, and begin the next ones."""
+        seen = None
+        for index in map(int, np.flatnonzero(values["dones"])):
+            info = values["infos"][index]
+            if self._monitored and "episode" not in info:
+                continue
+            episode = self._episodes[index]
+            if episode.recorded:
+                if episode.follows and seen is None:
+                    seen = self._originals.observations(values["new_obs"])
+                self._complete(index, episode, info, seen, step)
+            self._returns[index], self._lengths[index] = 0.0, 0
+            self._episodes[index] = self._new_episode(step)
+        self._choose(values["new_obs"])
+
+    def _complete(self, index: int, episode: _Episode, info: Mapping[str, Any], seen: Any, step: int) -> None:
+        turns = self._unwritten(index, episode) if episode.follows else None
+        if turns is not None:
+            # No turn follows that would show where the episode ended.
+            turns["final"] = as_text(self._originals.final(info, otherwise=pick(seen, index)))
+        counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
+        truncated = bool(info.get(_TRUNCATED, False))
+        (episode.rollout or self._rollout_of(index, episode)).complete(
+            outcome(info, truncated=truncated),
+            total_reward=float(counted["r"]),
+            step_count=int(counted["l"]),
+            step=step,
+            result={"terminated": not truncated, "truncated": truncated},
+            turns=turns,
+        )

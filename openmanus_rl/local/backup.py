@@ -1,0 +1,177 @@
+"""Take a backup of the embedded stack while it runs and is written to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from openmanus_rl import __version__
+from openmanus_rl.errors import StackError
+from openmanus_rl.gateway.postgres import PostgresConnection
+from openmanus_rl.local import archive
+from openmanus_rl.local.admin import Admin
+from openmanus_rl.local.archive import DATABASE, FORMAT, FORMAT_VERSION, HEADER, MANIFEST, ArchiveWriter
+from openmanus_rl.local.home import Home
+
+_SNAPSHOT_ATTEMPTS = 20
+_HELD = ".backup-"
+# Everything that is not Postgres's own; an extension's tables belong to it and are made by it.
+TABLES = """
+select format('%I.%I', n.nspname, c.relname) from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+  and not exists (select from pg_catalog.pg_depend d where d.objid = c.oid and d.deptype = 'e')
+order by 1
+"""
+VERSIONS = "select distinct version::text from storage.objects where version is not null"
+
+
+class BackupProgress:
+    """Listens to a backup or a restore."""
+
+    def phase(self, text: str, total: int | None = None) -> None:
+        """A new phase began, of so many bytes if that is known."""
+
+    def moved(self, size: int) -> None:
+        """So many bytes of the phase are done."""
+
+
+@dataclass
+class Snapshot:
+    """One moment of the database, and the stored files that it names, held so that nobody removes them."""
+
+    id: str
+    held: Path
+    versions: list[str]
+    missing: list[str] = field(default_factory=list)
+
+
+def take_backup(
+    home: Home, admin: Admin, target: Path, *, overwrite: bool = False, progress: BackupProgress
+) -> dict[str, Any]:
+    """Write one file with the database and all stored files of one moment, and read it again; return its manifest."""
+    _require_target(target, overwrite=overwrite)
+    _drop_left_over(home)
+    try:
+        with _held_snapshot(home, admin) as (connection, snapshot):
+            _write(admin, connection, snapshot, target, progress)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StackError(f"the disk of {target.parent} has no room for the backup; nothing was written") from error
+        raise StackError(f"{target} could not be written: {error.strerror or error}") from error
+    progress.phase("Checking the file", target.stat().st_size)
+    try:
+        return archive.check_archive(target, moved=progress.moved)
+    except StackError:
+        target.rename(target.with_name(f"{target.name}.damaged"))
+        raise
+
+
+def _require_target(target: Path, *, overwrite: bool) -> None:
+    if not target.parent.is_dir():
+        raise StackError(f"{target.parent} is not a folder; make it first, or choose another place for the backup")
+    if target.is_dir():
+        raise StackError(f"{target} is a folder; name a file in it, such as {target / 'openmanus-rl.backup'}")
+    if target.exists() and not overwrite:
+        raise StackError(f"{target} exists already; choose another name, or replace it with --force")
+
+
+def _write(
+    admin: Admin, connection: PostgresConnection, snapshot: Snapshot, target: Path, progress: BackupProgress
+) -> None:
+    about = {"version": __version__, "made_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    with archive.new_archive(target, moved=progress.moved) as writer:
+        writer.add_json(HEADER, {"format": FORMAT, "format_version": FORMAT_VERSION} | about)
+        progress.phase("Writing the database")
+        _dump(admin, snapshot, writer)
+        manifest = about | _describe(connection) | {"missing": snapshot.missing}
+        files = [snapshot.held / version for version in snapshot.versions]
+        progress.phase("Writing the files", sum(path.stat().st_size for path in files))
+        for path in files:
+            writer.add_file(f"storage/{path.name}", path)
+        writer.add_json(MANIFEST, manifest | {"members": dict(writer.members)})
+
+
+def _dump(admin: Admin, snapshot: Snapshot, writer: ArchiveWriter) -> None:
+    options = [f"--snapshot={snapshot.id}", "--format=custom", "--no-password", "postgres"]
+    with admin.running("pg_dump", *options, stdout=subprocess.PIPE, attempt="back up the database") as process:
+        assert process.stdout is not None
+        writer.add_stream(DATABASE, process.stdout)
+
+
+def _describe(connection: PostgresConnection) -> dict[str, Any]:
+    """Tell what the database holds at the snapshot: a restore compares."""
+    tables = [row[0] for row in connection.execute(TABLES)]
+    rows = {table: _single(connection, f"select count(*) from {table}") for table in tables}
+    roles = [row[0] for row in connection.execute("select rolname from pg_catalog.pg_roles where rolname !~ '^pg_'")]
+    latest = "select max(version) from supabase_migrations.schema_migrations"
+    return {
+        "postgres_version": _single(connection, "show server_version"),
+        "migration": _single(connection, latest),
+        "roles": sorted(roles),
+        "rows": rows,
+    }
+
+
+def _single(connection: PostgresConnection, statement: str) -> Any:
+    found = connection.execute(statement.encode()).fetchone()
+    return found[0] if found else None
+
+
+@contextmanager
+def _held_snapshot(home: Home, admin: Admin) -> Iterator[tuple[PostgresConnection, Snapshot]]:
+    """Give a snapshot of the database and a second name to each file that it names."""
+    held = home.storage / f"{_HELD}{os.getpid()}"
+    held.mkdir(mode=0o700, exist_ok=True)
+    try:
+        with admin.session(attempt="back up the database") as connection:
+            for attempt in range(1, _SNAPSHOT_ATTEMPTS + 1):
+                connection.execute("begin isolation level repeatable read read only")
+                snapshot = _hold(home, connection, held)
+                # A file that was removed between the snapshot and its second name: the next snapshot does not name it.
+                if not snapshot.missing or attempt == _SNAPSHOT_ATTEMPTS or _still_missing(admin, snapshot):
+                    yield connection, snapshot
+                    connection.execute("commit")
+                    return
+                connection.execute("rollback")
+    finally:
+        shutil.rmtree(held, ignore_errors=True)
+
+
+def _hold(home: Home, connection: PostgresConnection, held: Path) -> Snapshot:
+    exported = str(_single(connection, "select pg_export_snapshot()"))
+    snapshot = Snapshot(id=exported, held=held, versions=[])
+    for (version,) in connection.execute(VERSIONS.encode()):
+        if not (held / version).exists():  # Held since an earlier attempt.
+            try:
+                os.link(home.storage / version[:2] / version, held / version)
+            except FileNotFoundError:
+                snapshot.missing.append(version)
+                continue
+        snapshot.versions.append(version)
+    return snapshot
+
+
+def _still_missing(admin: Admin, snapshot: Snapshot) -> bool:
+    """Say whether the database names files now that are not there: these were lost before, and no attempt helps."""
+    with admin.session(attempt="back up the database") as connection:
+        named = {row[0] for row in connection.execute(VERSIONS.encode())}
+    return named.issuperset(snapshot.missing)
+
+
+def _drop_left_over(home: Home) -> None:
+    """Remove what a backup that was killed held."""
+    for folder in home.storage.glob(f"{_HELD}*"):
+        pid = folder.name.removeprefix(_HELD)
+        if not pid.isdigit() or not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)

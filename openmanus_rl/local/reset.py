@@ -1,0 +1,48 @@
+"""Empty the record and keep the installation: its users, members, keys and schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openmanus_rl.gateway.postgres import PostgresConnection
+from openmanus_rl.local import archive
+from openmanus_rl.local.admin import Admin
+from openmanus_rl.local.home import Home
+
+# Who may use the installation is no part of the record.
+_KEPT = ("members",)
+
+
+def count_records(admin: Admin) -> dict[str, int]:
+    """Return what a reset would remove."""
+    with admin.session(attempt="look at the record") as connection:
+        counts = {
+            "runs": "select count(*) from public.training_runs",
+            "running": "select count(*) from public.training_runs where status = 'running'",
+            "rollouts": "select count(*) from public.rollouts",
+            "files": "select count(*) from storage.objects",
+            "file_bytes": "select coalesce(sum((metadata ->> 'size')::bigint), 0)::bigint from storage.objects",
+        }
+        return {name: int(_single(connection, statement)) for name, statement in counts.items()}
+
+
+def reset_record(home: Home, admin: Admin) -> None:
+    """Remove every run, rollout, metric, task and stored file, in one transaction; then the files themselves."""
+    with admin.session(attempt="reset the record") as connection, connection.transaction():
+        tables = connection.execute(
+            "select string_agg(format('public.%%I', tablename), ', ') from pg_catalog.pg_tables"
+            " where schemaname = 'public' and tablename <> all (%s)",
+            [list(_KEPT)],
+        ).fetchone()
+        connection.execute(f"truncate {tables and tables[0]}".encode())
+        # The row that stands for all that belongs to no run is part of the schema.
+        connection.execute(b"insert into public.activity (training_run_id) values (null)")
+        removed = connection.execute(b"delete from storage.objects returning version::text").fetchall()
+    for (version,) in removed:
+        if version and archive.STORED.fullmatch(f"storage/{version}"):
+            (home.storage / version[:2] / version).unlink(missing_ok=True)
+
+
+def _single(connection: PostgresConnection, statement: str) -> Any:
+    found = connection.execute(statement.encode()).fetchone()
+    return found[0] if found else 0

@@ -1,0 +1,242 @@
+"""Load a backup beside the data that is there, and let the two change places once it is whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.errors import ConflictError, OpenManusError, StackError
+from openmanus_rl.gateway.postgres import PostgresConnection
+from openmanus_rl.local import archive, migrations
+from openmanus_rl.local.admin import DATABASE as CURRENT
+from openmanus_rl.local.admin import Admin
+from openmanus_rl.local.archive import HashedStream
+from openmanus_rl.local.assets import find_assets
+from openmanus_rl.local.backup import VERSIONS, BackupProgress
+from openmanus_rl.local.home import Home
+
+_NEW, _OLD = "restoring_", "before_restore_"
+# Databases are renamed from outside of them.
+_OUTSIDE = "template1"
+_LOCK_KEY = 7_301_956_220_412
+_SWAP_ATTEMPTS = 10
+
+
+def restore_backup(
+    home: Home, admin: Admin, path: Path, manifest: dict[str, Any], *, progress: BackupProgress
+) -> dict[str, Any]:
+    """Replace the database and the stored files by those of a checked backup; all of it, or nothing."""
+    require_readable(path, manifest)
+    mark = os.urandom(4).hex()
+    new, old = f"{_NEW}{mark}", f"{_OLD}{mark}"
+    with _alone(admin) as outside:
+        _clear_left_over(home, admin, outside)
+        outside.execute(f"create database {new} template template0".encode())
+        try:
+            progress.phase("Loading the database and the files", path.stat().st_size)
+            _load(home, admin, path, new, manifest, moved=progress.moved)
+            progress.phase("Checking what was loaded")
+            _compare(admin, new, manifest)
+            migrations.migrate(admin.url(new), folder=find_assets().migrations)
+            _take_properties(outside, new)
+            progress.phase("Changing over")
+            _swap(admin, outside, new=new, old=old)
+        except BaseException:
+            _undo(home, admin, new, manifest)
+            raise
+        _finish(home, admin, outside, old)
+    return {"rows": sum(manifest["rows"].values()), "files": len(stored_versions(manifest))}
+
+
+def require_readable(path: Path, manifest: dict[str, Any]) -> None:
+    """Refuse a backup of a newer version, before anything is touched."""
+    known = migrations.find_migrations(find_assets().migrations)[-1].version
+    if str(manifest.get("migration")) > known:
+        raise StackError(
+            f"{path} was made by openmanus-rl {manifest.get('version')}, whose database is newer than this version's; "
+            "run `pip install --upgrade openmanus-rl`"
+        )
+
+
+def holds_records(admin: Admin) -> bool:
+    """Say whether the running stack holds anything that a restore would replace."""
+    with admin.session(attempt="look at the database") as connection:
+        found = connection.execute(
+            b"select exists (select from public.training_runs) or exists (select from public.rollouts)"
+            b" or exists (select from public.environments) or exists (select from storage.objects)"
+            b" or (select count(*) > 1 from auth.users)"
+        ).fetchone()
+    return bool(found and found[0])
+
+
+def stored_versions(manifest: dict[str, Any]) -> list[str]:
+    """Return the versions of stored objects that a backup holds."""
+    return [match[1] for name in manifest["members"] if (match := archive.STORED.fullmatch(name))]
+
+
+@contextmanager
+def _alone(admin: Admin) -> Iterator[PostgresConnection]:
+    with admin.session(_OUTSIDE, attempt="restore the database") as connection:
+        taken = connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()
+        if not taken or not taken[0]:
+            raise ConflictError("another restore is under way; wait for its end")
+        yield connection
+
+
+def _load(home: Home, admin: Admin, path: Path, new: str, manifest: dict[str, Any], *, moved: archive.Moved) -> None:
+    _make_roles(admin, manifest["roles"])
+    for name, content in archive.read_members(path, moved=moved):
+        if name == archive.DATABASE:
+            _load_database(admin, new, content)
+        elif match := archive.STORED.fullmatch(name):
+            _store(home, match[1], content)
+        else:
+            content.drain()
+            continue
+        # It was checked a moment ago, and might have changed since.
+        if content.hexdigest() != manifest["members"][name]["sha256"]:
+            raise StackError(f"{path} changed while it was read: {name} is another; nothing was restored")
+
+
+def _make_roles(admin: Admin, names: list[str]) -> None:
+    """Make the roles that own or may use something in the dump, where they are unknown; they may not sign in."""
+    with admin.session(attempt="restore the database's roles") as connection:
+        known = {row[0] for row in connection.execute("select rolname from pg_catalog.pg_roles")}
+        for name in sorted(set(names) - known):
+            quoted = name.replace('"', '""')
+            connection.execute(f'create role "{quoted}" nologin'.encode())
+
+
+def _load_database(admin: Admin, new: str, content: HashedStream) -> None:
+    options = ["--exit-on-error", "--single-transaction", "--no-password", f"--dbname={new}"]
+    with admin.running("pg_restore", *options, stdin=subprocess.PIPE, attempt="restore the database") as process:
+        assert process.stdin is not None
+        for block in content.blocks():
+            process.stdin.write(block)
+    content.drain()
+
+
+def _store(home: Home, version: str, content: HashedStream) -> None:
+    """Write a stored file under its version; versions never change, so one that is there already is the same."""
+    folder = home.storage / version[:2]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f"{version}.", suffix=".uploading")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for block in content.blocks():
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, folder / version)
+        archive.sync_folder(folder)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _compare(admin: Admin, new: str, manifest: dict[str, Any]) -> None:
+    with admin.session(new, attempt="check the restored database") as connection:
+        for table, expected in manifest["rows"].items():
+            found = connection.execute(f"select count(*) from {table}".encode()).fetchone()
+            if found is None or found[0] != expected:
+                raise StackError(
+                    f"the backup's {table} holds {expected} rows and {found and found[0]} were loaded; "
+                    "nothing was restored"
+                )
+
+
+# What a database has beside its content, as statements about another one.
+_PROPERTIES = """
+with present as (select oid, datdba, datacl from pg_catalog.pg_database where datname = %(present)s::text),
+settings as (
+  select s.setrole, split_part(c, '=', 1) as name, quote_literal(substr(c, strpos(c, '=') + 1)) as value
+  from pg_catalog.pg_db_role_setting s, unnest(s.setconfig) c where s.setdatabase = (select oid from present)
+)
+select format('alter database %%I owner to %%s', %(new)s::text, datdba::regrole) from present
+union all
+select format('revoke all on database %%I from public', %(new)s::text) from present where datacl is not null
+union all
+select format('grant %%s on database %%I to %%s', a.privilege_type, %(new)s::text,
+  case a.grantee when 0 then 'public' else a.grantee::regrole::text end)
+from present, aclexplode(datacl) a
+union all
+select format('alter role %%s in database %%I set %%I = %%s', setrole::regrole, %(new)s::text, name, value)
+from settings where setrole <> 0
+union all
+select format('alter database %%I set %%I = %%s', %(new)s::text, name, value) from settings where setrole = 0
+"""
+
+
+def _take_properties(outside: PostgresConnection, new: str) -> None:
+    """Give the new database the owner, rights and settings of the present one, which no dump of it holds."""
+    for (statement,) in outside.execute(_PROPERTIES, {"present": CURRENT, "new": new}).fetchall():
+        outside.execute(statement.encode())
+
+
+def _swap(admin: Admin, outside: PostgresConnection, *, new: str, old: str) -> None:
+    """Rename both in one transaction. The first rename lets nobody in and waits until all are out."""
+    done = threading.Event()
+    thread = threading.Thread(target=_disconnect_all, args=(admin, new, done), name="restore-disconnect", daemon=True)
+    thread.start()
+    try:
+        for attempt in range(1, _SWAP_ATTEMPTS + 1):
+            try:
+                with outside.transaction():
+                    outside.execute(f"alter database {CURRENT} rename to {old}".encode())
+                    outside.execute(f"alter database {new} rename to {CURRENT}".encode())
+                return
+            except Exception as error:
+                if getattr(error, "sqlstate", None) != "55006" or attempt == _SWAP_ATTEMPTS:
+                    raise
+    finally:
+        done.set()
+        thread.join()
+
+
+def _disconnect_all(admin: Admin, new: str, done: threading.Event) -> None:
+    with admin.session(_OUTSIDE, attempt="disconnect the database's users") as connection:
+        while not done.wait(0.05):
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where datname in (%s, %s)",
+                [CURRENT, new],
+            )
+
+
+def _finish(home: Home, admin: Admin, outside: PostgresConnection, old: str) -> None:
+    """Drop the database that was replaced, and the files that only it named."""
+    with admin.session(old, attempt="look at the replaced database") as connection:
+        named_before = {row[0] for row in connection.execute(VERSIONS.encode())}
+    outside.execute(f"drop database {old} with (force)".encode())
+    _remove_unnamed(home, admin, named_before)
+
+
+def _undo(home: Home, admin: Admin, new: str, manifest: dict[str, Any]) -> None:
+    """Remove what a restore that failed had loaded; where Postgres is away, the next restore does."""
+    with suppress(OpenManusError):
+        with admin.session(_OUTSIDE, attempt="remove what was loaded") as connection:
+            connection.execute(f"drop database if exists {new} with (force)".encode())
+        _remove_unnamed(home, admin, set(stored_versions(manifest)))
+
+
+def _remove_unnamed(home: Home, admin: Admin, versions: set[str]) -> None:
+    with admin.session(attempt="look at the stored files") as connection:
+        named = {row[0] for row in connection.execute(VERSIONS.encode())}
+    for version in versions - named:
+        if archive.STORED.fullmatch(f"storage/{version}"):
+            (home.storage / version[:2] / version).unlink(missing_ok=True)
+
+
+def _clear_left_over(home: Home, admin: Admin, outside: PostgresConnection) -> None:
+    """End what a restore that was killed had begun: one that had changed over is finished, any other never was."""
+    names = [row[0] for row in outside.execute("select datname from pg_catalog.pg_database").fetchall()]
+    for name in names:
+        if name.startswith(_OLD):
+            _finish(home, admin, outside, name)
+        elif name.startswith(_NEW):
+            outside.execute(f"drop database {name} with (force)".encode())

@@ -1,0 +1,113 @@
+"""The fields of records: what may be said of each kind, and the form in which its columns take it.
+
+A word or a name that no database would take is a mistake in the calling code, and raised there at once. A value of the
+wrong type is not: it may come up after hours of training, so it goes on, is refused where it arrives, and is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, get_args
+
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.records import statuses
+from openmanus_rl.records.columns import converters
+from openmanus_rl.records.numbers import NotANumber, as_step
+
+__all__ = ["check_end", "check_word", "prepared", "whole"]
+
+Convert = Callable[[Any], Any]
+
+_NOUNS = {
+    "training_runs": "run",
+    "training_steps": "step",
+    "evaluations": "evaluation",
+    "rollouts": "rollout",
+    "rollout_groups": "group",
+    "agent_states": "turn",
+    "model_checkpoints": "checkpoint",
+}
+_WORDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("training_runs", "visibility"): get_args(statuses.Visibility),
+    ("training_steps", "phase"): get_args(statuses.StepPhase),
+    ("evaluations", "kind"): get_args(statuses.EvaluationKind),
+    ("rollouts", "source"): get_args(statuses.RolloutSource),
+    ("media", "kind"): ("frame", "screenshot", "image", "video", "audio", "file"),
+    **{(kind, "status"): tuple(allowed) for kind, allowed in statuses.NEXT_STATUSES.items()},
+}
+
+
+def prepared(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something, as the kind's columns take them; `InvalidInput` names an unknown one.
+
+    Columns of text take anything else as JSON, those of numbers whatever counts as one.
+    """
+    columns = _columns(kind)
+    ready = {}
+    for name, value in fields.items():
+        if name not in columns:
+            raise _unknown_field(kind, name, columns)
+        if value is None:
+            continue
+        if (kind, name) in _WORDS:
+            check_word(kind, name, value)
+        convert = columns[name]
+        ready[name] = value if convert is None or value.__class__ is str else convert(value)
+    return ready
+
+
+def check_word(kind: str, field: str, value: Any) -> None:
+    """Raise `InvalidInput` unless the value is one of the words that the field may say."""
+    words = _WORDS[kind, field]
+    if value not in words:
+        raise _unknown_word(kind, field, value, words)
+
+
+def check_end(kind: str, status: str) -> None:
+    """Raise `InvalidInput` unless something of this kind can end with the status."""
+    words = [word for word in statuses.NEXT_STATUSES[kind] if word not in ("pending", "running")]
+    if status not in words:
+        raise _unknown_word(kind, "status", status, words)
+
+
+def whole(value: Any, field: str) -> int:
+    """Return a number that counts something, from 0 on, also from 5.0 or an array of one; else raise `InvalidInput`."""
+    if value.__class__ is int and value >= 0:
+        return value
+    try:
+        return as_step(value)
+    except NotANumber as error:
+        raise InvalidInput(f"{field}: {str(error).removeprefix('step').lstrip(': ')}", field=field) from None
+
+
+def _unknown_word(kind: str, field: str, value: Any, words: Any) -> InvalidInput:
+    close = get_close_matches(str(value), words, n=1)
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    return InvalidInput(
+        f"{_NOUNS.get(kind, kind)}: {field} {value!r} is not one of {', '.join(words)}{guess}",
+        field=field,
+    )
+
+
+def _unknown_field(kind: str, name: str, columns: Mapping[str, Any]) -> InvalidInput:
+    close = get_close_matches(name, columns, n=1)
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    has_metadata = "metadata" if "metadata" in columns else "info" if "info" in columns else None
+    return InvalidInput(
+        f"{_NOUNS.get(kind, kind)}: there is no field {name!r}{guess}",
+        field=name,
+        hint=f"{has_metadata}={{{name!r}: …}} keeps what has no field" if has_metadata else None,
+    )
+
+
+@cache
+def _columns(kind: str) -> dict[str, Convert | None]:
+    """Return the kind's columns, and how each takes what is not text."""
+    # Here, not above: building the models takes a while, and many commands load this module.
+    from openmanus_rl.records import rows
+
+    model = getattr(rows, "Public" + "".join(part.capitalize() for part in kind.split("_")))
+    parts = ("observations",) if kind == "agent_states" else ()
+    return {**converters(model), **dict.fromkeys(parts)}

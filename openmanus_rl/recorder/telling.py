@@ -1,0 +1,128 @@
+"""Telling on stderr what was refused: once for each metric or field, while training runs, and in sum at its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+__all__ = ["Teller", "name_of", "printable", "reason_of"]
+
+_WAY_OUT = (
+    "It is kept: `openmanus-rl sync` shows why, `openmanus-rl sync --refused` sends it again once that is mended."
+)
+_LONGEST_REASON = 500
+_ID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+# As Postgres ends what it says of a value that does not fit a type.
+_VALUE = re.compile(r': ".*"$', re.DOTALL)
+_NAMED_AT_THE_END = 5
+
+
+class Teller:
+    """Tells what became known of one spool's refusals; written to stderr itself, whatever becomes of logging."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "refused.jsonl"
+        self._read_bytes = 0
+        self._inode: int | None = None
+        self._told: set[str] = set()
+        self._own: Counter[str] = Counter()
+        self._own_records = 0
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def tell_metrics(self, refused: Mapping[str, str]) -> None:
+        """Tell of metrics that are no numbers, by name with the reason."""
+        self._own_records += 1
+        for name, reason in refused.items():
+            self._own[f"metric {name!r}"] += 1
+            wanted = "a whole number as its step" if reason.startswith("step") else "one number for each name"
+            self._tell(f"metric {name!r}", f"{reason}. Give run.log() {wanted}; other points are kept.")
+
+    def look(self) -> None:
+        """Tell what the courier wrote down since the last look."""
+        for entry in self._fresh():
+            name = name_of(entry)
+            self._counts[name] += len(entry.get("places") or [None])
+            # What waits for its parent is no fault yet.
+            if entry.get("code") != "OM404":
+                way_out = "" if entry.get("kind") == "metrics" else f" {_WAY_OUT}"
+                self._tell(name, f"{reason_of(entry)}.{way_out}")
+
+    def sum_up(self, *, rejected: int, recorded: int) -> None:
+        """Tell how many of the records were refused, as far as is known; of none, nothing."""
+        self.look()
+        # The courier may not have come to those that were known before the spool.
+        rejected = max(rejected, self._own_records)
+        if not rejected:
+            return
+        counts = self._counts | self._own
+        most = [f"{name} ({count:,})" for name, count in counts.most_common(_NAMED_AT_THE_END)]
+        more = ", …" if len(counts) > len(most) else ""
+        verb = "was" if rejected == 1 else "were"
+        _write(
+            f"{rejected:,} of {recorded:,} records {verb} refused so far: {', '.join(most)}{more}. "
+            "`openmanus-rl sync` shows the reasons."
+        )
+
+    def _tell(self, name: str, reason: str) -> None:
+        with self._lock:
+            if name in self._told:
+                return
+            self._told.add(name)
+        _write(f"{name} is refused: {reason} Further ones are counted in run.stats.rejected, and not told.")
+
+    def _fresh(self) -> list[dict[str, Any]]:
+        """Return the refusals that were written since the last time; all of them where the file was written anew."""
+        found = []
+        with self._lock, suppress(OSError), self._file.open("rb") as file:
+            inode = os.fstat(file.fileno()).st_ino
+            if inode != self._inode:
+                self._inode, self._read_bytes = inode, 0
+                self._counts.clear()
+            file.seek(self._read_bytes)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._read_bytes += len(line)
+                with suppress(ValueError):
+                    found.append(orjson.loads(line))
+        return [entry for entry in found if isinstance(entry, dict)]
+
+
+def name_of(entry: Mapping[str, Any]) -> str:
+    """Return what a refusal is of, as one would say it: a metric, or a field of a kind of record."""
+    if entry.get("kind") == "metrics":
+        return f"metric {entry.get('field') or entry['record'].get('name')!r}"
+    field = entry.get("field")
+    return printable(f"{entry.get('kind')}.{field}" if field else f"a record of {entry.get('kind')}")
+
+
+def reason_of(entry: Mapping[str, Any]) -> str:
+    """Return why something was refused: without ids and values, so that it is the same for all that share it."""
+    reason = str(entry.get("message"))[:_LONGEST_REASON]
+    record = entry.get("record")
+    row_id = record.get("id") if isinstance(record, dict) else None
+    for prefix in (f"{entry.get('kind')} {row_id}: ", f"{entry.get('kind')}: ", f"{name_of(entry)}: "):
+        reason = reason.removeprefix(prefix)
+    reason = reason.removeprefix(f"{entry.get('field')}: ")
+    return printable(_ID.sub("…", _VALUE.sub(': "…"', reason)))
+
+
+def printable(text: str) -> str:
+    """Return text that does nothing to a terminal but show."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _write(text: str) -> None:
+    # At the end of a process, or in a service, there may be no stderr.
+    with suppress(OSError, ValueError, AttributeError):
+        print(f"openmanus-rl: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,313 @@
+/** The Data API: `/rest/v1/<relation>` and `/rest/v1/rpc/<function>`, as PostgREST answers them. */
+import type { Claims, GatewayConnection, Setting } from "../database.ts";
+import { type DatabaseError, isUnavailable } from "../errors.ts";
+import type { Keys } from "../keys.ts";
+import { argumentsOf, checkJsonType, mediaTypeOf, readRows, readText } from "./body.ts";
+import { type Arguments, callSql, findRoutine, isScalar } from "./call.ts";
+import { callerOf } from "./caller.ts";
+import { ApiError, fromDatabase, nearest } from "./errors.ts";
+import { type Media, negotiate, ROWS } from "./media.ts";
+import { Planner } from "./plan.ts";
+import { type Preferences, readPreferences } from "./prefer.ts";
+import { type Query, type Range, rangeError, readQuery } from "./query_string.ts";
+import { callResponse, readResponse, writeResponse } from "./respond.ts";
+import { EXPOSED_SCHEMA, type Relation, type Routine, type Schema } from "./schema.ts";
+import { type Answer, execute, plannedRows, statementOf } from "./statement.ts";
+import { countSql, readSql } from "./read.ts";
+import { identifier, raw, sql } from "./sql.ts";
+import { neededColumns, writeSql } from "./write.ts";
+import type postgres from "postgres";
+
+/** One request on its way to an answer. */
+interface Call {
+  request: Request;
+  url: URL;
+  method: string;
+  caller: Claims;
+  schema: Schema;
+  preferences: Preferences;
+  media: Media;
+}
+
+const PATH = /^\/rest\/v1\/(rpc\/)?([^/]+)\/?$/;
+const METHODS = "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE";
+const RPC_METHODS = "OPTIONS,GET,HEAD,POST";
+const SEARCH_PATH = `"${EXPOSED_SCHEMA}", "extensions"`;
+const SOURCE = identifier("pgrst_source");
+
+/** Carries an answer out of a transaction that must not be kept. */
+class RolledBack extends Error {
+  constructor(readonly answer: Answer) {
+    super("rolled back as the client prefers");
+  }
+}
+
+export class DataApi {
+  constructor(readonly connection: GatewayConnection, readonly keys: Keys, readonly maxRows: number) {}
+
+  async fetch(request: Request): Promise<Response> {
+    let isAnonymous = true;
+    try {
+      const caller = await callerOf(request, this.keys);
+      if (caller instanceof Response) return caller;
+      isAnonymous = caller.role === "anon";
+      return await this.#answer(request, caller);
+    } catch (error) {
+      return refusal(error, isAnonymous).response(request.method === "HEAD");
+    }
+  }
+
+  async #answer(request: Request, caller: Claims): Promise<Response> {
+    const url = new URL(request.url);
+    const [, rpc, encoded] = PATH.exec(url.pathname) ?? [];
+    if (encoded === undefined) throw new ApiError(404, "PGRST125", "Invalid path specified in request URL");
+    const name = decodeName(encoded);
+    const { method, headers } = request;
+    checkProfile(headers.get(/^(GET|HEAD)$/.test(method) ? "accept-profile" : "content-profile"));
+    const call: Call = {
+      request,
+      url,
+      method,
+      caller,
+      schema: await this.connection.schema(),
+      preferences: readPreferences(headers),
+      media: negotiate(headers.get("accept")),
+    };
+    if (method === "OPTIONS") return new Response(null, { headers: { Allow: rpc ? RPC_METHODS : METHODS } });
+    if (rpc) return await this.#call(call, name);
+    const relation = call.schema.relations.get(name);
+    if (!relation) throw noTable(name, call.schema);
+    if (method === "GET" || method === "HEAD") return await this.#read(call, relation);
+    if (/^(POST|PATCH|PUT|DELETE)$/.test(method)) return await this.#write(call, relation);
+    throw new ApiError(405, "PGRST117", `Unsupported HTTP method: ${method}`);
+  }
+
+  async #read(call: Call, relation: Relation): Promise<Response> {
+    const { preferences, media, method, url, request } = call;
+    const query = readQuery(url.searchParams);
+    const range = headerRange(request.headers);
+    const root = new Planner(call.schema, this.maxRows).plan(relation.name, relation, query, { range });
+    const count = countSql(root);
+    // Beyond a page the estimate takes over, so that counting stops there.
+    const upTo = preferences.count === "estimated" ? raw(` limit ${this.maxRows + 1}`) : raw("");
+    const isCounted = preferences.count === "exact" || preferences.count === "estimated";
+    const statement = statementOf({
+      rows: readSql(root),
+      total: isCounted ? sql`${count}${upTo}` : null,
+      media: method === "HEAD" ? null : media,
+      shape: ROWS,
+    });
+    const answer = await this.#run(call, true, async (transaction) => {
+      const found = await execute(transaction, statement);
+      if (preferences.count === "planned" || found.total !== null && preferences.count === "estimated") {
+        const isWhole = preferences.count === "estimated" && found.total! <= this.maxRows;
+        if (!isWhole) found.total = Math.max(await plannedRows(transaction, count), found.total ?? 0);
+      }
+      checkSingular(media, found.page);
+      return found;
+    });
+    return readResponse(answer, root.range, preferences, media, method);
+  }
+
+  async #write(call: Call, relation: Relation): Promise<Response> {
+    const { method, preferences, media, url } = call;
+    const query = readQuery(url.searchParams);
+    const isPut = method === "PUT";
+    if (isPut && query.limits.some(({ path }) => path.length === 0)) {
+      throw new ApiError(400, "PGRST114", "limit/offset querystring parameters are not allowed for PUT");
+    }
+    const root = new Planner(call.schema, null).plan(relation.name, relation, query, { isWrite: true });
+    const body = method === "DELETE" ? null : await readRows(call.request, isPut ? null : query.columns);
+    const returns = preferences.return ?? "minimal";
+    const returning = returns === "representation"
+      ? neededColumns(root, relation)
+      : returns === "headers-only"
+      ? relation.primaryKey
+      : [];
+    const statement = statementOf({
+      source: writeSql({ method, relation, query, preferences, body, returning }),
+      rows: returns === "representation" ? readSql(root, SOURCE) : sql`select * from ${SOURCE}`,
+      total: null,
+      media: returns === "representation" ? media : null,
+      shape: ROWS,
+      hasLocation: returns === "headers-only" && returning.length > 0,
+    });
+    const answer = await this.#run(call, false, async (transaction) => {
+      const found = await execute(transaction, statement);
+      if (isPut && found.page !== 1) {
+        throw new ApiError(400, "PGRST115", "Payload values do not match URL in primary key column(s)");
+      }
+      if (!isPut) checkSingular(media, found.page);
+      if (method !== "POST" && !isPut) checkAffected(preferences, found.page);
+      return found;
+    });
+    return writeResponse(answer, { method, relation, query, preferences, media });
+  }
+
+  async #call(call: Call, name: string): Promise<Response> {
+    const { method, preferences, media, url, request } = call;
+    if (!/^(GET|HEAD|POST)$/.test(method)) {
+      throw new ApiError(405, "PGRST101", `Cannot use the ${method} method on RPC`);
+    }
+    const isPost = method === "POST";
+    const query = readQuery(url.searchParams, !isPost);
+    const { routine, args } = isPost
+      ? await postedArguments(call.schema, name, query, request)
+      : givenArguments(call.schema, name, query.args);
+    checkMaxAffected(preferences, routine);
+    const relation = call.schema.relations.get(routine.relation ?? "") ?? null;
+    const range = isPost ? null : headerRange(request.headers);
+    const root = new Planner(call.schema, this.maxRows).plan(relation?.name ?? name, relation, query, { range });
+    const isSilent = routine.returnsVoid || method === "HEAD";
+    const statement = statementOf({
+      source: callSql(routine, args, relation ? neededColumns(root, relation) : ["*"]),
+      rows: readSql(root, SOURCE),
+      total: preferences.count ? countSql(root, SOURCE) : null,
+      media: isSilent ? null : media,
+      shape: { isSingle: !routine.returnsSet, isScalar: isScalar(routine) },
+    });
+    const isReadOnly = !isPost || routine.volatility !== "volatile";
+    const answer = await this.#run(call, isReadOnly, async (transaction) => {
+      const found = await execute(transaction, statement);
+      checkSingular(media, found.page);
+      checkAffected(preferences, found.page);
+      return found;
+    });
+    return callResponse(answer, root.range, { preferences, media, method, isVoid: routine.returnsVoid });
+  }
+
+  /** Run a request's statements in one transaction as its caller; the one place where that happens. */
+  async #run(
+    call: Call,
+    isReadOnly: boolean,
+    run: (transaction: postgres.TransactionSql) => Promise<Answer>,
+  ): Promise<Answer> {
+    try {
+      return await this.connection.asCaller(call.caller, "", async (transaction) => {
+        const answer = await run(transaction);
+        if (call.preferences.tx !== "rollback") return answer;
+        // What would only have failed at the end fails now.
+        await transaction`set constraints all immediate`;
+        throw new RolledBack(answer);
+      }, requestSettings(call, isReadOnly));
+    } catch (error) {
+      if (error instanceof RolledBack) return error.answer;
+      throw error;
+    }
+  }
+}
+
+function requestSettings({ request, url, method, preferences }: Call, isReadOnly: boolean): Setting[] {
+  const headers = Object.fromEntries([...request.headers].filter(([name]) => name !== "cookie"));
+  const settings: Setting[] = [
+    ["search_path", SEARCH_PATH],
+    ["response.status", ""],
+    ["response.headers", ""],
+    ["request.method", method],
+    ["request.path", url.pathname.slice("/rest/v1".length)],
+    ["request.headers", JSON.stringify(headers)],
+    ["request.cookies", JSON.stringify(cookiesOf(request.headers.get("cookie") ?? ""))],
+    ["transaction_read_only", isReadOnly ? "on" : "off"],
+  ];
+  if (preferences.timezone) settings.push(["timezone", preferences.timezone]);
+  return settings;
+}
+
+function cookiesOf(header: string): Record<string, string> {
+  const pairs = header.split(";").map((pair) => pair.trim()).filter((pair) => pair.includes("="));
+  return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
+}
+
+function decodeName(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    throw new ApiError(404, "PGRST125", "Invalid path specified in request URL");
+  }
+}
+
+function checkProfile(profile: string | null): void {
+  if (profile === null || profile === EXPOSED_SCHEMA) return;
+  throw new ApiError(406, "PGRST106", `Invalid schema: ${profile}`, {
+    hint: `Only the following schemas are exposed: ${EXPOSED_SCHEMA}`,
+  });
+}
+
+function noTable(name: string, { relations }: Schema): ApiError {
+  const like = nearest(name, relations.keys());
+  const message = `Could not find the table '${EXPOSED_SCHEMA}.${name}' in the schema cache`;
+  const hint = like && `Perhaps you meant the table '${EXPOSED_SCHEMA}.${like}'`;
+  return new ApiError(404, "PGRST205", message, { hint });
+}
+
+/** `Range: 0-9`, as supabase clients of old send it. */
+function headerRange(headers: Headers): Range | null {
+  const found = /^(\d+)-(\d*)$/.exec(headers.get("range") ?? "");
+  if (!found) return null;
+  const [first, last] = [Number(found[1]), found[2] === "" ? null : Number(found[2])];
+  if (last !== null && last < first) {
+    throw rangeError("The lower boundary must be lower than or equal to the upper boundary in the Range header.");
+  }
+  return { offset: first, limit: last === null ? null : last - first + 1 };
+}
+
+function checkSingular({ kind }: Media, rows: number): void {
+  if (kind !== "object" || rows === 1) return;
+  throw new ApiError(406, "PGRST116", "Cannot coerce the result to a single JSON object", {
+    details: `The result contains ${rows} rows`,
+  });
+}
+
+function checkAffected(preferences: Preferences, rows: number): void {
+  const most = preferences["max-affected"];
+  if (most === undefined || preferences.handling !== "strict" || rows <= most) return;
+  throw new ApiError(400, "PGRST124", "Query result exceeds max-affected preference constraint", {
+    details: `The query affects ${rows} rows`,
+  });
+}
+
+function checkMaxAffected(preferences: Preferences, routine: Routine): void {
+  if (preferences["max-affected"] === undefined || preferences.handling !== "strict" || routine.returnsSet) return;
+  const message = "Function must return SETOF or TABLE when max-affected preference is used with handling=strict";
+  throw new ApiError(400, "PGRST128", message);
+}
+
+interface Chosen {
+  routine: Routine;
+  args: Arguments;
+}
+
+function givenArguments(schema: Schema, name: string, values: [string, string][]): Chosen {
+  const names = [...new Set(values.map(([name]) => name))];
+  return { routine: findRoutine(schema, name, names, null).routine, args: { kind: "text", values } };
+}
+
+async function postedArguments(schema: Schema, name: string, query: Query, request: Request): Promise<Chosen> {
+  const type = mediaTypeOf(request);
+  if (type === "application/octet-stream") {
+    const bytes = new Uint8Array(await request.arrayBuffer());
+    const value = `\\x${bytes.toHex()}`;
+    return { routine: findRoutine(schema, name, [], type).routine, args: { kind: "body", value } };
+  }
+  const text = await readText(request);
+  if (type === "text/plain" || type === "text/xml") {
+    return { routine: findRoutine(schema, name, [], type).routine, args: { kind: "body", value: text } };
+  }
+  if (type === "application/x-www-form-urlencoded") {
+    return givenArguments(schema, name, [...new URLSearchParams(text)]);
+  }
+  checkJsonType(type);
+  const body = argumentsOf(text, query.columns);
+  const { routine, takesBody } = findRoutine(schema, name, body.names, "application/json");
+  return { routine, args: takesBody ? { kind: "body", value: body.text } : { kind: "json", body } };
+}
+
+/** An error as an answer; one that is nobody's mistake but ours goes on. */
+function refusal(error: unknown, isAnonymous: boolean): ApiError {
+  if (error instanceof ApiError) return error;
+  const { code } = (error ?? {}) as DatabaseError;
+  if (isUnavailable(error) || typeof code !== "string" || !/^[0-9A-Z]{5}$/.test(code)) throw error;
+  const answer = fromDatabase(error as DatabaseError & { code: string }, isAnonymous);
+  if (answer.status >= 500) console.error("data api:", answer.code, answer.message);
+  return answer;
+}

@@ -1,0 +1,177 @@
+/**
+ * Sessions: `/auth/v1/token`, and new passwords at `/auth/v1/user`.
+ *
+ * Supabase Lite's tokens lack most of what policies read, its refresh tokens work again after their use, and whoever
+ * holds a session may give it a new password.
+ */
+import bcrypt from "bcryptjs";
+import { readUser } from "./admin_users.ts";
+import { answered, AuthError, type Body, invalid, json, type Sql } from "./auth_api.ts";
+import { clientAddress } from "./client.ts";
+import type { GatewayConnection } from "./database.ts";
+import { bearer, type Keys } from "./keys.ts";
+import { signInThrottle } from "./throttle.ts";
+import { accessToken, EXPIRES_IN_SECONDS, type UserRow } from "./tokens.ts";
+
+const PATH = /^\/auth\/v1\/(token|user)\/?$/;
+/** A token that comes again this soon was sent twice; later, somebody else has it too. */
+const REPEAT_SECONDS = 10;
+/** How long after signing in by a link its holder may choose a password without knowing the old one. */
+const FRESH_LINK_MINUTES = 10;
+const TOKEN_BYTES = 32;
+/** Compared with where there is no account: the time taken must not tell. */
+const NOBODYS_PASSWORD = bcrypt.hashSync(randomToken(), 10);
+
+export type Method = "password" | "otp";
+type Fetch = (request: Request) => Response | Promise<Response>;
+
+const invalidCredentials = () => new AuthError(400, "invalid_credentials", "Invalid login credentials");
+
+/** Whether a request is for these endpoints; one without a key is refused where all the others are. */
+export async function isSessionRequest({ method, headers }: Request, pathname: string, keys: Keys): Promise<boolean> {
+  const endpoint = PATH.exec(pathname)?.[1];
+  const isOurs = (endpoint === "token" && method === "POST") || (endpoint === "user" && method === "PUT");
+  return isOurs && (await keys.kindOf(headers.get("apikey") ?? "")) !== null;
+}
+
+export async function sessions(
+  request: Request,
+  connection: GatewayConnection,
+  keys: Keys,
+  lite: Fetch,
+): Promise<Response> {
+  return await answered(async () => {
+    const { pathname, searchParams, origin } = new URL(request.url);
+    const body = await json(request);
+    if (PATH.exec(pathname)![1] === "user") return await updateUser(request, body, connection.driver, keys, lite);
+    switch (searchParams.get("grant_type")) {
+      case "password":
+        return Response.json({ ...await signIn(connection.driver, keys, origin, body), weak_password: null });
+      case "refresh_token":
+        return Response.json(await refresh(connection.driver, keys, origin, body.refresh_token));
+      default:
+        throw new AuthError(400, "invalid_credentials", "unsupported_grant_type");
+    }
+  });
+}
+
+/** Begin a session of a user who has shown who they are, and return it as clients take it. */
+export async function openSession(sql: Sql, keys: Keys, origin: string, userId: string, method: Method): Promise<Body> {
+  const session = crypto.randomUUID();
+  const refreshToken = randomToken();
+  await sql.begin(async (transaction) => {
+    await transaction`update auth.users set last_sign_in_at = now() where id = ${userId}`;
+    await transaction`insert into auth.sessions (id, user_id, aal) values (${session}, ${userId}, 'aal1')`;
+    await transaction`
+      insert into auth.mfa_amr_claims (id, session_id, authentication_method)
+      values (${crypto.randomUUID()}, ${session}, ${method})`;
+    await addToken(transaction as unknown as Sql, refreshToken, userId, session, null);
+  });
+  return await described(sql, keys, origin, userId, session, refreshToken);
+}
+
+async function signIn(sql: Sql, keys: Keys, origin: string, { email, password }: Body): Promise<Body> {
+  if (typeof email !== "string" || !email) throw invalid("missing email or phone");
+  if (typeof password !== "string" || email.includes("\0")) throw invalidCredentials();
+  const [user] = await sql<{ id: string; encrypted_password: string | null; confirmed: boolean; banned: boolean }[]>`
+    select id, encrypted_password, confirmed_at is not null as confirmed, coalesce(banned_until > now(), false) as banned
+    from auth.users where email = ${email.toLowerCase()} and not is_sso_user`;
+  const isRight = await checkPassword(email.toLowerCase(), password, user?.encrypted_password ?? null);
+  if (!user || !isRight) throw invalidCredentials();
+  if (user.banned) throw new AuthError(400, "user_banned", "User is banned");
+  if (!user.confirmed) throw new AuthError(400, "email_not_confirmed", "Email not confirmed");
+  return await openSession(sql, keys, origin, user.id, "password");
+}
+
+/** Compare a password, no more often than the throttle lets an account or an address try. */
+async function checkPassword(account: string, password: string, digest: string | null): Promise<boolean> {
+  return await signInThrottle.attempt([`account ${account}`, `address ${clientAddress()}`], async () => {
+    const isRight = await bcrypt.compare(password, digest || NOBODYS_PASSWORD);
+    return isRight && !!digest;
+  });
+}
+
+/** Exchange a refresh token for a new one; each works once. */
+async function refresh(sql: Sql, keys: Keys, origin: string, token: unknown): Promise<Body> {
+  if (typeof token !== "string" || !token || token.includes("\0")) throw invalid("Refresh token is not valid");
+  const next = randomToken();
+  const used = await sql.begin(async (transaction) => {
+    const [row] = await transaction<{ user_id: string; session_id: string }[]>`
+      update auth.refresh_tokens set revoked = true, updated_at = now()
+      where token = ${token} and not revoked and session_id is not null returning user_id, session_id`;
+    if (!row) return null;
+    await addToken(transaction as unknown as Sql, next, row.user_id, row.session_id, token);
+    await transaction`update auth.sessions set refreshed_at = now(), updated_at = now() where id = ${row.session_id}`;
+    return row;
+  });
+  if (!used) throw await refusal(sql, token);
+  const [{ banned }] = await sql`
+    select coalesce(banned_until > now(), false) as banned from auth.users where id = ${used.user_id}`;
+  if (banned) throw new AuthError(400, "user_banned", "User is banned");
+  return await described(sql, keys, origin, used.user_id, used.session_id, next);
+}
+
+/** Say what is wrong with a refresh token; one that somebody used long ago ends its whole session. */
+async function refusal(sql: Sql, token: string): Promise<AuthError> {
+  const [used] = await sql<{ session_id: string | null; is_old: boolean }[]>`
+    select session_id, updated_at < now() - make_interval(secs => ${REPEAT_SECONDS}) as is_old
+    from auth.refresh_tokens where token = ${token}`;
+  if (!used) return new AuthError(400, "refresh_token_not_found", "Invalid Refresh Token: Refresh Token Not Found");
+  if (used.session_id && used.is_old) await sql`delete from auth.sessions where id = ${used.session_id}`;
+  return new AuthError(400, "refresh_token_already_used", "Invalid Refresh Token: Already Used");
+}
+
+/** Change a user's own data; a new password takes the old one, or a session that a link has just begun. */
+async function updateUser(request: Request, body: Body, sql: Sql, keys: Keys, lite: Fetch): Promise<Response> {
+  const { current_password, ...changes } = body;
+  const session = changes.password === undefined ? null : await mayChoosePassword(request, sql, keys, current_password);
+  const headers = new Headers(request.headers);
+  headers.delete("content-length");
+  const answer = await lite(new Request(request.url, { method: "PUT", headers, body: JSON.stringify(changes) }));
+  // Whoever else holds a session may be the reason for the new password.
+  if (answer.ok && session) {
+    await sql`delete from auth.sessions where user_id = ${session.user_id} and id <> ${session.id}`;
+  }
+  return answer;
+}
+
+async function mayChoosePassword(request: Request, sql: Sql, keys: Keys, currentPassword: unknown) {
+  const claims = await keys.verify(bearer(request.headers) ?? "");
+  const [session] = await sql<{ id: string; user_id: string; encrypted_password: string | null; is_fresh: boolean }[]>`
+    select s.id, s.user_id, u.encrypted_password, exists (
+      select from auth.mfa_amr_claims m where m.session_id = s.id and m.authentication_method = 'otp'
+        and m.created_at > now() - make_interval(mins => ${FRESH_LINK_MINUTES})) as is_fresh
+    from auth.sessions s join auth.users u on u.id = s.user_id
+    where s.id::text = ${String(claims?.session_id ?? "")} and s.user_id::text = ${String(claims?.sub ?? "")}`;
+  if (!session) throw new AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token");
+  if (session.is_fresh) return session;
+  if (typeof currentPassword !== "string" || !currentPassword) {
+    const message = "Password update requires the current password (current_password) or a fresh sign-in link";
+    throw new AuthError(400, "reauthentication_needed", message);
+  }
+  if (!await checkPassword(session.user_id, currentPassword, session.encrypted_password)) throw invalidCredentials();
+  return session;
+}
+
+async function addToken(sql: Sql, token: string, userId: string, session: string, parent: string | null) {
+  await sql`
+    insert into auth.refresh_tokens (id, token, user_id, session_id, parent)
+    values (${crypto.randomUUID()}, ${token}, ${userId}, ${session}, ${parent})`;
+}
+
+async function described(sql: Sql, keys: Keys, origin: string, userId: string, session: string, refreshToken: string) {
+  const [row] = await sql<UserRow[]>`select * from auth.users where id = ${userId}`;
+  const { token, expiresAt } = await accessToken(sql, keys, origin, row, session);
+  return {
+    access_token: token,
+    token_type: "bearer",
+    expires_in: EXPIRES_IN_SECONDS,
+    expires_at: expiresAt,
+    refresh_token: refreshToken,
+    user: await readUser(sql, userId),
+  };
+}
+
+function randomToken(): string {
+  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toBase64({ alphabet: "base64url", omitPadding: true });
+}
