@@ -132,6 +132,24 @@ def test_what_is_still_written_elsewhere_is_copied_without_harm(command: Command
     writer.close()
 
 
+def test_a_later_copy_brings_what_came_since_though_an_earlier_one_is_kept_for_its_refusals(
+    command: Command, query: Query, tmp_path: Path
+) -> None:
+    writer = record_run(tmp_path / "machine a" / "spool" / "0123456789abcdef", url=ELSEWHERE)
+    writer.append("rollouts", {"id": new_id(), "training_run_id": writer.meta.run_id, "episode_number": "none"})
+    for copy in ("first copy", "second copy"):
+        shutil.copytree(tmp_path / "machine a", tmp_path / copy)
+        writer.append("metrics", {"run": writer.meta.run_id, "step": 100, "values": {"loss": 0.5}})
+    writer.close()
+    shutil.copytree(tmp_path / "machine a", tmp_path / "third copy")
+    for copy, points in (("first copy", 10), ("second copy", 11), ("third copy", 12), ("first copy", 12)):
+        done = command("sync", "--from", str(tmp_path / copy), "--json")
+        assert (done.code, done.json["refused"]) == (1, 1), (copy, done.out, done.err)
+        assert arrived(query, writer) == (points, 2, 1), copy
+    assert command("sync", "--discard", "--yes").code == 0
+    assert "is in the database" in command("sync").out
+
+
 def test_a_folder_without_spools_is_an_error(command: Command, tmp_path: Path) -> None:
     assert "holds no spools" in command("sync", "--from", str(tmp_path)).message
     assert "no such folder" in command("sync", "--from", str(tmp_path / "nowhere")).message

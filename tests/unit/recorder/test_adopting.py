@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
-from openmanus_rl.errors import InvalidInput
+from openmanus_rl.errors import InvalidInput, LocalFileError
 from openmanus_rl.recorder.adopting import adopt, spools_in
 from openmanus_rl.recorder.courier import Courier
 from openmanus_rl.recorder.reading import SpoolReader
-from openmanus_rl.recorder.spool import Position, SpoolWriter
+from openmanus_rl.recorder.spool import Position, SpoolWriter, lock_file
 from openmanus_rl.recorder.spools import Spool, find_spools
 from openmanus_rl.records.ids import new_id
 
@@ -79,6 +80,43 @@ def test_a_spool_that_is_written_and_delivered_meanwhile_is_copied_without_gaps(
         for thread in threads:
             thread.join()
         writer.close()
+
+
+def test_a_copy_grows_with_what_it_was_copied_from(tmp_path: Path) -> None:
+    writer = SpoolWriter(tmp_path / "there", url="x", run_id="x", segment_bytes=100)
+    here = tmp_path / "here"
+    for number in range(6):
+        writer.append("rollouts", {"id": new_id(), "number": number})
+        (spool,) = spools_in(tmp_path / "there")
+        assert adopt(spool, here)
+        assert not adopt(spool, here)
+        (copy,) = find_spools(here)
+        assert numbers_in(copy) == list(range(number + 1))
+        copy.add_refused([{"kind": "rollouts", "record": {"number": -number}, "places": [number], "code": "OM400"}])
+    assert [entry["places"] for entry in copy.refused()] == [[number] for number in range(6)]
+    # Half a line is nothing more, and the spool itself is no copy.
+    with (writer.folder / "000001.jsonl").open("ab") as file:
+        file.write(b"[")
+    assert not adopt(spool, here)
+    assert not adopt(spool, tmp_path / "there")
+    writer.close()
+
+
+def test_an_earlier_copy_that_is_being_delivered_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openmanus_rl.recorder.adopting._PATIENCE_SECONDS", 0.2)
+    writer = SpoolWriter(tmp_path / "there", url="x", run_id="x")
+    writer.append("rollouts", {"id": new_id(), "number": 0})
+    (spool,) = spools_in(tmp_path / "there")
+    assert adopt(spool, tmp_path / "here")
+    (copy,) = find_spools(tmp_path / "here")
+    writer.append("rollouts", {"id": new_id(), "number": 1})
+    lock = lock_file(copy.folder / "courier.lock")
+    with pytest.raises(LocalFileError, match="another process delivers an earlier copy"):
+        adopt(spool, tmp_path / "here")
+    threading.Timer(0.1, os.close, [lock]).start()
+    assert adopt(spool, tmp_path / "here")
+    assert numbers_in(copy) == [0, 1]
+    writer.close()
 
 
 def test_a_renamed_copy_gives_the_same_chunks_of_metrics(tmp_path: Path) -> None:
