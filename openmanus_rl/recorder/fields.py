@@ -47,13 +47,14 @@ def prepared(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     columns = _columns(kind)
     ready = {}
     for name, value in fields.items():
-        if name not in columns:
+        column = columns.get(name)
+        if column is None:
             raise _unknown_field(kind, name, columns)
         if value is None:
             continue
-        if (kind, name) in _WORDS:
-            check_word(kind, name, value)
-        convert = columns[name]
+        convert, words = column
+        if words is not None and value not in words:
+            raise _unknown_word(kind, name, value, words)
         ready[name] = value if convert is None or value.__class__ is str else convert(value)
     return ready
 
@@ -67,7 +68,7 @@ def check_word(kind: str, field: str, value: Any) -> None:
 
 def check_end(kind: str, status: str) -> None:
     """Raise `InvalidInput` unless something of this kind can end with the status."""
-    words = [word for word in statuses.NEXT_STATUSES[kind] if word not in ("pending", "running")]
+    words = _ends(kind)
     if status not in words:
         raise _unknown_word(kind, "status", status, words)
 
@@ -103,11 +104,17 @@ def _unknown_field(kind: str, name: str, columns: Mapping[str, Any]) -> InvalidI
 
 
 @cache
-def _columns(kind: str) -> dict[str, Convert | None]:
-    """Return the kind's columns, and how each takes what is not text."""
+def _ends(kind: str) -> tuple[str, ...]:
+    return tuple(word for word in statuses.NEXT_STATUSES[kind] if word not in ("pending", "running"))
+
+
+@cache
+def _columns(kind: str) -> dict[str, tuple[Convert | None, tuple[str, ...] | None]]:
+    """Return the kind's columns: how each takes what is not text, and the words it knows if it takes no others."""
     # Here, not above: building the models takes a while, and many commands load this module.
     from openmanus_rl.records import rows
 
     model = getattr(rows, "Public" + "".join(part.capitalize() for part in kind.split("_")))
     parts = ("observations",) if kind == "agent_states" else ()
-    return {**converters(model), **dict.fromkeys(parts)}
+    converts = {**converters(model), **dict.fromkeys(parts)}
+    return {name: (convert, _WORDS.get((kind, name))) for name, convert in converts.items()}

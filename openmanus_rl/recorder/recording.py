@@ -80,6 +80,7 @@ class Recording:
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
+        self._rank, self._processes = settings.rank, settings.world_size
         self.mode = settings.mode
         self.is_forked = False
         """Whether the process that began this recording is another one, of which this is a child."""
@@ -124,7 +125,7 @@ class Recording:
     @property
     def processes(self) -> int:
         """Return how many processes the job has that number their things apart."""
-        return self._settings.world_size
+        return self._processes
 
     @property
     def is_closed(self) -> bool:
@@ -133,7 +134,7 @@ class Recording:
 
     def spread(self, number: int) -> int:
         """Return a number that no other process of the job gives, for the nth thing of this one."""
-        return number * self._settings.world_size + self._settings.rank
+        return number * self._processes + self._rank
 
     @property
     def stats(self) -> Stats:
