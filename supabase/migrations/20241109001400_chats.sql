@@ -1,28 +1,5 @@
--- Chats and prompts that grow with every turn, stored once: a turn holds what is new in it and says where that lies in its rollout's
--- conversation, so that storage grows with the conversation and not with its square.
-
-alter table public.agent_states
-  add column messages_from integer check (messages_from >= 0),
-  add column chat integer[],
-  add constraint agent_states_chat_has_a_place check (chat is null or messages_from is not null),
-  add constraint agent_states_chat_in_pairs check (cardinality(chat) % 2 = 0);
-comment on column public.agent_states.messages is 'What is new in the chat; all of it where messages_from is null. turn_chat() answers the whole.';
-comment on column public.agent_states.messages_from is 'The place of the first of these messages among all that the rollout''s turns hold.';
-comment on column public.agent_states.chat is 'The chat as stretches [from, to, from, to, …) of the rollout''s messages; null: all of them up to this turn''s last.';
-
-alter table public.generations
-  add column tokens_from integer check (tokens_from >= 0),
-  add column prompt integer[],
-  add constraint generations_prompt_has_a_place check (prompt is null or tokens_from is not null),
-  add constraint generations_prompt_in_pairs check (cardinality(prompt) % 2 = 0);
-comment on column public.generations.prompt_ids is 'What is new in the prompt; all of it where tokens_from is null. generation_prompt() answers the whole.';
-comment on column public.generations.tokens_from is 'The place of the first of these tokens, prompt then completion, among all that the rollout''s generations hold.';
-comment on column public.generations.prompt is 'The prompt as stretches [from, to, from, to, …) of the rollout''s tokens; null: all of them up to the last that is new in this prompt.';
-
-select internal.define_merge('agent_states', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
-select internal.define_merge('generations', 'left join public.agent_states p on p.id = s.agent_state_id',
-  '{"training_run_id": "p.training_run_id",
-    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.generations t where t.agent_state_id = s.agent_state_id))"}');
+-- Chats and prompts that grow with every turn are stored once: a turn holds its new messages and their place in the rollout's
+-- conversation, so that storage grows with the conversation and not with its square. These functions return the whole.
 
 create function internal.places(stretches integer[]) returns table (number bigint, place integer)
 language sql immutable parallel safe set search_path = ''

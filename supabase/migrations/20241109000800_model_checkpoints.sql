@@ -1,4 +1,4 @@
--- Saved weights of a run: where they lie and how good they are.
+-- Model checkpoints: where the weights are stored, and how good they are.
 
 create table public.model_checkpoints (
   id uuid primary key default internal.new_id(),
@@ -10,11 +10,15 @@ create table public.model_checkpoints (
   checksum text,
   metrics jsonb not null default '{}',
   metadata jsonb not null default '{}',
+  timeline integer not null default 0,
+  rewound_at timestamptz,
   created_at timestamptz not null default now(),
-  updated_at timestamptz not null default now(),
-  unique (training_run_id, checkpoint_number)
+  updated_at timestamptz not null default now()
 );
 comment on table public.model_checkpoints is 'A checkpoint of a run. storage_path is within the bucket model-checkpoints.';
+create unique index model_checkpoints_of_a_run on public.model_checkpoints (training_run_id, checkpoint_number, id);
+-- A number is unique among the checkpoints that no rewind has hidden.
+create unique index model_checkpoints_that_count on public.model_checkpoints (training_run_id, checkpoint_number) where rewound_at is null;
 
 create trigger touch_updated_at before update on public.model_checkpoints for each row execute function internal.touch_updated_at();
 select internal.pin('public.model_checkpoints', 'training_run_id');

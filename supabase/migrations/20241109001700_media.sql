@@ -1,4 +1,4 @@
--- Frames, screenshots and videos: what they show and where in storage they lie.
+-- Media: frames, screenshots, videos and other files in storage, and what they show.
 
 create table public.media (
   id uuid primary key default internal.new_id(),

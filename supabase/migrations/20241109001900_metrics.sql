@@ -1,5 +1,5 @@
--- Metric series. A row a point cannot keep up with training: points lie in chunks, arrays of one metric of one run, and `metrics`
--- shows them one by one.
+-- Metric series. One row a point is too slow for training: points are stored in chunks, arrays of one metric of one run, and the view
+-- `metrics` shows them one by one.
 
 create table public.metric_chunks (
   id uuid primary key default internal.new_id(),
@@ -10,6 +10,8 @@ create table public.metric_chunks (
   times timestamptz[] not null,
   first_step bigint not null,
   last_step bigint not null,
+  timeline integer not null default 0,
+  visible_to bigint,
   updated_at timestamptz not null default now(),
   constraint metric_chunks_arrays_match check (
     cardinality(steps) > 0 and cardinality(steps) = cardinality(values) and cardinality(steps) = cardinality(times)),
@@ -17,7 +19,10 @@ create table public.metric_chunks (
   constraint metric_chunks_steps_not_negative check (first_step >= 0)
 );
 comment on table public.metric_chunks is 'Points of one metric of one run. A writer rewrites its open chunk, by id, as it grows.';
+comment on column public.metric_chunks.visible_to is 'The last step that rewinds of the run left of these points; null: all of them count.';
 create unique index metric_chunks_of_a_metric on public.metric_chunks (training_run_id, name, first_step, id);
+-- For the last point of a run.
+create unique index metric_chunks_by_last_step on public.metric_chunks (training_run_id, last_step desc, id) include (first_step, visible_to);
 
 create function internal.bound_metric_chunk() returns trigger
 language plpgsql set search_path = ''
@@ -25,44 +30,49 @@ as $$
 begin
   -- A chunk only grows: one that is no longer is an earlier state of it, delivered again.
   if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
+    old.visible_to := new.visible_to;
     return old;
   end if;
   -- Of a chunk without steps the constraints have more to say than that it has no first one.
   select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
+  perform internal.follow_run(new.training_run_id);
+  new.visible_to := (
+    select min(w.to_step) from public.rewinds w where w.training_run_id = new.training_run_id and w.timeline > new.timeline);
   new.updated_at := now();
   return new;
 end
 $$;
-revoke execute on function internal.bound_metric_chunk from public;
+
 create trigger bound_metric_chunk before insert or update on public.metric_chunks
   for each row execute function internal.bound_metric_chunk();
 
 select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
+do $$
+begin
+  -- Without lz4, compressing steps, values and times took more than half of the time in which metrics are delivered.
+  if not 'lz4' = any ((select enumvals from pg_catalog.pg_settings where name = 'default_toast_compression')::text[]) then
+    alter table public.metric_chunks
+      alter column steps set storage external, alter column values set storage external, alter column times set storage external;
+  end if;
+end
+$$;
+
 select internal.pin('public.metric_chunks', 'training_run_id');
 select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
 
+-- Reading -----------------------------------------------------------------------------------------------------------------------
+
 create view public.metrics with (security_invoker = true) as
 select c.training_run_id, c.name, p.step, p.value, p.recorded_at, c.id as chunk_id
-from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at);
+from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
+where c.visible_to is null or p.step <= c.visible_to;
 comment on view public.metrics is 'Metric points, one a row. Filters on run and name reach the index.';
 revoke all on public.metrics from public, anon, authenticated, service_role;
 grant select on public.metrics to anon, authenticated, service_role;
 
-create function internal.require_run(run_id uuid) returns void
-language plpgsql stable set search_path = ''
-as $$
-begin
-  if not exists (select 1 from public.training_runs r where r.id = run_id) then
-    raise exception using errcode = 'OM404', column = 'training_run_id', message = format('training run %s: unknown id', run_id);
-  end if;
-end
-$$;
-revoke execute on function internal.require_run from public;
-grant execute on function internal.require_run to anon, authenticated, service_role;
-
 create function public.metric_series(
   training_run_id uuid, names text[] default null, max_points integer default 1000,
-  from_step bigint default null, to_step bigint default null)
+  from_step bigint default null, to_step bigint default null, timeline integer default null)
 returns jsonb
 -- Postgres guesses that a chunk is long and would rather compile the query than run it.
 language plpgsql stable set search_path = '' set jit = off
@@ -78,8 +88,15 @@ begin
   return (
   with points as materialized (
     select c.name, p.step, p.value, p.recorded_at
-    from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
+    from public.metric_chunks c
+    -- As it is now, or as it was before the rewinds that came after a timeline.
+    cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
+      select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
+        and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
+    cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
     where c.training_run_id = metric_series.training_run_id
+      and (metric_series.timeline is null or c.timeline <= metric_series.timeline)
+      and (v.visible_to is null or p.step <= v.visible_to)
       and (metric_series.names is null or c.name = any (metric_series.names))
       and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
       and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
@@ -114,7 +131,7 @@ begin
     from kept k group by k.name) k);
 end
 $$;
-comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, down-sampled so that extremes survive.';
+comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, down-sampled so that extremes survive; those of an earlier timeline as they were before it was rewound.';
 
 create function public.metric_names(training_run_id uuid) returns jsonb
 language plpgsql stable set search_path = ''
@@ -124,15 +141,17 @@ begin
   perform internal.require_run(metric_names.training_run_id);
   return (
     with recursive found as (
-      (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id order by c.name limit 1)
+      (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id
+         and (c.visible_to is null or c.first_step <= c.visible_to) order by c.name limit 1)
       union all
       select (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id and c.name > f.name
-              order by c.name limit 1)
+                and (c.visible_to is null or c.first_step <= c.visible_to) order by c.name limit 1)
       from found f where f.name is not null)
     select coalesce(jsonb_agg(f.name order by f.name), '[]') from found f where f.name is not null);
 end
 $$;
 comment on function public.metric_names is 'The names of a run''s metrics.';
 
+revoke execute on function internal.bound_metric_chunk from public;
 revoke execute on function public.metric_series, public.metric_names from public, anon, authenticated, service_role;
 grant execute on function public.metric_series, public.metric_names to anon, authenticated, service_role;

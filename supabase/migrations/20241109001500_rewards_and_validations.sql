@@ -1,4 +1,4 @@
--- How a rollout was judged: by reward, component by component, and by its task's validators.
+-- Rewards of a rollout by component, and the verdicts of its task's validators.
 
 create table public.rewards (
   id uuid primary key default internal.new_id(),

@@ -1,4 +1,7 @@
--- What the pages of tasks ask: how each has gone lately, over time and by checkpoint. Tasks are the workspace's: these are not for the publishable key.
+-- Tasks with the results of their rollouts: lately, over time and by checkpoint. Tasks belong to the workspace: these functions are not
+-- for the publishable key.
+
+-- The list ----------------------------------------------------------------------------------------------------------------------
 
 create function internal.task_row(of_task_id uuid, recent integer) returns jsonb
 language plpgsql stable set search_path = ''
@@ -56,6 +59,8 @@ as $$
     'splits', (select coalesce(jsonb_agg(s.split order by s.split), '[]') from (select distinct t.split from public.tasks t where t.split is not null) s))
 $$;
 comment on function public.task_facets is 'Which environments and splits tasks have.';
+
+-- History -----------------------------------------------------------------------------------------------------------------------
 
 create function internal.rollouts_of_task(of_task_id uuid, sample integer)
 returns table (id uuid, training_run_id uuid, group_id uuid, created_at timestamptz, solved boolean, completed boolean, reward double precision)
@@ -140,6 +145,7 @@ $$;
 comment on function public.task_history is 'How the newest rollouts of a task went: over time, by checkpoint and by run.';
 
 revoke execute on function internal.task_row, internal.task_conditions, internal.rollouts_of_task, internal.task_by_checkpoint from public;
-grant execute on function internal.task_row, internal.task_conditions, internal.rollouts_of_task, internal.task_by_checkpoint to authenticated, service_role;
+grant execute on function internal.task_row, internal.task_conditions, internal.rollouts_of_task, internal.task_by_checkpoint
+  to authenticated, service_role;
 revoke execute on function public.list_tasks, public.task_facets, public.task_history from public, anon, authenticated, service_role;
 grant execute on function public.list_tasks, public.task_facets, public.task_history to authenticated, service_role;

@@ -1,5 +1,5 @@
--- What changed last, for live views: a narrow row a run, and one for what hangs on no run. Whoever watches is told of these rows alone, and
--- looks again at what is on its screen.
+-- The time of the last change, for live views: a narrow row a run, and one for records without a run. A viewer subscribes to these rows
+-- alone, and reads again what it shows.
 
 create table public.activity (
   id uuid primary key default internal.new_id(),
@@ -9,7 +9,18 @@ create table public.activity (
 comment on table public.activity is 'When something of a run was last written, to about a second; the row without a run is for all that hangs on none.';
 select internal.protect('public.activity', 'false', 'internal.is_public_run(training_run_id)', writable => false);
 
-insert into public.activity (training_run_id) select r.id from public.training_runs r union all select null;
+insert into public.activity (training_run_id) values (null);
+
+-- Hosted projects publish changes by this publication.
+do $$
+begin
+  if exists (select 1 from pg_catalog.pg_publication p where p.pubname = 'supabase_realtime') then
+    alter publication supabase_realtime add table public.activity;
+  end if;
+end
+$$;
+
+-- Marking -----------------------------------------------------------------------------------------------------------------------
 
 create function internal.mark_runs(run_ids uuid[]) returns void
 language plpgsql security definer set search_path = ''
@@ -74,6 +85,33 @@ begin
 end
 $$;
 
+create function internal.mark_staged(kinds text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Of the many rows that were staged, the runs of those that are there now.
+declare
+  sources text := (
+    select string_agg(case
+      when k = 'metric_chunks' then 'select t.training_run_id from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id'
+      when k in ('agent_states', 'rewards') then format(
+        'select r.training_run_id from (select distinct rollout_id from pg_temp.%I) s join public.rollouts r on r.id = s.rollout_id', 'stage_' || k)
+      else format(
+        'select a.training_run_id from (select distinct agent_state_id as id from pg_temp.%I%s) s join public.agent_states a on a.id = s.id', 'stage_' || k,
+        -- What came with its turn is of the turn's run.
+        case when 'agent_states' = any (kinds) then ' except select id from pg_temp.stage_agent_states' end)
+      end, ' union ')
+    from unnest(kinds) k where k in ('agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'));
+  run_ids uuid[];
+begin
+  if sources is not null then
+    execute format('select array(%s)', sources) into run_ids;
+    perform internal.mark_runs(run_ids);
+  end if;
+end
+$$;
+
+-- Tables that are watched -------------------------------------------------------------------------------------------------------
+
 create function internal.watch(target regclass, variadic events text[]) returns void
 language plpgsql set search_path = ''
 as $$
@@ -102,14 +140,12 @@ from unnest(array['public.environments', 'public.tasks', 'public.validators', 'p
 select internal.watch('public.validations', 'insert', 'update');
 select internal.watch('public.media', 'insert', 'update');
 select internal.watch('public.rollout_groups', 'insert', 'delete');
--- Not the counts, which change one group at a time, with rollouts that are marked anyway.
+-- Not the counts: they change one group at a time, together with rollouts, which are marked.
 create trigger mark_activity_on_update after update of task_id, number, task_description, metadata on public.rollout_groups
   for each row execute function internal.mark_activity_of_row();
 
--- The many rows ------------------------------------------------------------------------------------------------------------------
-
--- A transition table of them would cost a sixth of what it costs to write them. Who writes many at once says that it marks them itself,
--- after the last; for who does not, they are marked one by one.
+-- The tables with the most rows: a transition table would add a sixth to the time of a write. Who writes many rows at once sets
+-- openmanus_rl.marks_itself and marks the runs after the last row; otherwise each row is marked.
 do $$
 declare
   target text;
@@ -121,79 +157,6 @@ begin
 end
 $$;
 
-create function internal.mark_staged(kinds text[]) returns void
-language plpgsql set search_path = ''
-as $$
--- Of the many rows that were staged, the runs of those that are there now.
-declare
-  sources text := (
-    select string_agg(case
-      when k = 'metric_chunks' then 'select t.training_run_id from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id'
-      when k in ('agent_states', 'rewards') then format(
-        'select r.training_run_id from (select distinct rollout_id from pg_temp.%I) s join public.rollouts r on r.id = s.rollout_id', 'stage_' || k)
-      else format(
-        'select a.training_run_id from (select distinct agent_state_id as id from pg_temp.%I%s) s join public.agent_states a on a.id = s.id', 'stage_' || k,
-        -- What came with its turn is of the turn's run.
-        case when 'agent_states' = any (kinds) then ' except select id from pg_temp.stage_agent_states' end)
-      end, ' union ')
-    from unnest(kinds) k where k in ('agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'));
-  run_ids uuid[];
-begin
-  if sources is not null then
-    execute format('select array(%s)', sources) into run_ids;
-    perform internal.mark_runs(run_ids);
-  end if;
-end
-$$;
-
-create or replace function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
-language plpgsql set search_path = '' set jit = off
-as $$
--- Merge what is staged; says how many records there were and which were refused.
-declare
-  k text;
-  low integer;
-  high integer;
-  received bigint := 0;
-  refused jsonb;
-  first_refusal record;
-  marks_itself text := current_setting('openmanus_rl.marks_itself', true);
-begin
-  perform set_config('openmanus_rl.marks_itself', 'on', true);
-  for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
-    execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
-    continue when low is null;
-    perform internal.refuse_orphans(k);
-    perform internal.merge_range('merge', k, low, high);
-  end loop;
-  perform set_config('openmanus_rl.marks_itself', coalesce(marks_itself, ''), true);
-  perform internal.mark_staged(kinds);
-  perform internal.beat_runs(kinds);
-
-  if all_or_nothing then
-    select r.* into first_refusal from pg_temp.stage_refused r join internal.record_kinds() p using (kind) order by p.place, r.ordinal limit 1;
-    if found then
-      raise exception using errcode = first_refusal.code, message = first_refusal.message,
-        detail = jsonb_build_object('kind', first_refusal.kind, 'index', first_refusal.ordinal, 'id', first_refusal.id, 'field', first_refusal.field)::text,
-        column = coalesce(first_refusal.field, '');
-    end if;
-  end if;
-  select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'index', r.ordinal, 'id', r.id, 'code', r.code, 'field', r.field,
-    'message', r.message) order by p.place, r.ordinal), '[]')
-  into refused from pg_temp.stage_refused r join internal.record_kinds() p using (kind);
-  return jsonb_build_object('received', received, 'refused', refused);
-end
-$$;
-
-revoke execute on function internal.mark_runs, internal.mark_activity, internal.mark_activity_of_row, internal.mark_activity_of_runs, internal.watch,
-  internal.mark_staged from public;
+revoke execute on function internal.mark_runs, internal.mark_activity, internal.mark_activity_of_row, internal.mark_activity_of_runs,
+  internal.mark_staged, internal.watch from public;
 grant execute on function internal.mark_runs, internal.mark_staged to authenticated, service_role;
-
--- Hosted projects tell of changes by this publication.
-do $$
-begin
-  if exists (select 1 from pg_catalog.pg_publication p where p.pubname = 'supabase_realtime') then
-    alter publication supabase_realtime add table public.activity;
-  end if;
-end
-$$;

@@ -1,4 +1,4 @@
--- One optimisation step of a run: collecting rollouts, then training on them.
+-- Training steps: each collects rollouts, then trains on them.
 
 create table public.training_steps (
   id uuid primary key default internal.new_id(),
@@ -17,13 +17,17 @@ create table public.training_steps (
   reward_std double precision,
   tokens bigint check (tokens >= 0),
   metrics jsonb not null default '{}',
+  timeline integer not null default 0,
+  rewound_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
   created_at timestamptz not null default now(),
-  updated_at timestamptz not null default now(),
-  unique (training_run_id, step)
+  updated_at timestamptz not null default now()
 );
 comment on table public.training_steps is 'A step of a training run.';
+create unique index training_steps_of_a_run on public.training_steps (training_run_id, step, id);
+-- A number is unique among the steps that no rewind has hidden.
+create unique index training_steps_that_count on public.training_steps (training_run_id, step) where rewound_at is null;
 
 select internal.track_status('public.training_steps');
 select internal.pin('public.training_steps', 'training_run_id');

@@ -1,140 +1,10 @@
--- What is computed from rows that others write: first the lock, then the look. Under READ COMMITTED a statement sees what was committed
--- before it began, so whoever computes and then waits for a lock writes what has been overtaken.
+-- Ingest: the only way to write records. A batch is staged and merged in one transaction, in the order of internal.record_kinds, so that
+-- parents come before children. A record that cannot be written is refused with its reason, and the other records are written.
 --
--- Locks are taken in one order: runs, the rows of each kind by their ids, their groups, and last the evaluation that late rollouts change.
+-- Under READ COMMITTED a statement sees what was committed before it began: lock first, then read. Locks are taken in one order: runs,
+-- the rows of each kind by id, their groups, and last the evaluation whose figures change.
 
--- Evaluations -------------------------------------------------------------------------------------------------------------------
-
-create function internal.measure_completed(evaluation_ids uuid[]) returns void
-language plpgsql set search_path = ''
-as $$
-begin
-  perform 1 from public.evaluations e where e.id = any (evaluation_ids) and e.status = 'completed' and e.measured <> '{}'
-  order by e.id for no key update;
-  if found then
-    -- A statement of its own: it sees what the last one who held the lock has committed.
-    update public.evaluations e set
-      success_rate = case when 'success_rate' = any (e.measured) then f.success_rate else e.success_rate end,
-      mean_reward = case when 'mean_reward' = any (e.measured) then f.mean_reward else e.mean_reward end,
-      mean_turns = case when 'mean_turns' = any (e.measured) then f.mean_turns else e.mean_turns end
-    from unnest(evaluation_ids) late (id) cross join lateral internal.figures_of_evaluation(late.id) f
-    where e.id = late.id and e.status = 'completed' and e.measured <> '{}';
-  end if;
-end
-$$;
-
-create or replace function internal.measure_again() returns trigger
-language plpgsql security definer set search_path = ''
-as $$
-declare
-  evaluation_ids uuid[] := array(
-    select distinct g.evaluation_id from changed_rows c join public.rollout_groups g on g.id = c.group_id where g.evaluation_id is not null);
-begin
-  if evaluation_ids <> '{}' then
-    perform internal.measure_completed(evaluation_ids);
-  end if;
-  return null;
-end
-$$;
-
-create function internal.measure_without_groups() returns trigger
-language plpgsql security definer set search_path = ''
-as $$
--- The rollouts that went with their group no longer say of which evaluation they were.
-declare
-  evaluation_ids uuid[] := array(select distinct c.evaluation_id from changed_rows c where c.evaluation_id is not null);
-begin
-  if evaluation_ids <> '{}' then
-    perform internal.measure_completed(evaluation_ids);
-  end if;
-  return null;
-end
-$$;
-create trigger measure_removed_groups after delete on public.rollout_groups referencing old table as changed_rows
-  for each statement execute function internal.measure_without_groups();
-
-create or replace function internal.measure_evaluation() returns trigger
-language plpgsql security definer set search_path = ''
-as $$
-begin
-  -- Who adds a group holds its evaluation, and who writes a rollout that counts holds its group, until they commit. Wait for them: they
-  -- have not seen that the evaluation completes. Who comes later sees it, and measures again.
-  perform 1 from public.evaluations e where e.id = new.id for update;
-  perform 1 from public.rollout_groups g where g.evaluation_id = new.id order by g.id for no key update;
-  new.measured := array_remove(array[
-    case when new.success_rate is null then 'success_rate' end,
-    case when new.mean_reward is null then 'mean_reward' end,
-    case when new.mean_turns is null then 'mean_turns' end], null);
-  select coalesce(new.success_rate, f.success_rate), coalesce(new.mean_reward, f.mean_reward), coalesce(new.mean_turns, f.mean_turns)
-  into new.success_rate, new.mean_reward, new.mean_turns
-  from internal.figures_of_evaluation(new.id) f;
-  return new;
-end
-$$;
-
-revoke execute on function internal.measure_completed, internal.measure_without_groups from public;
-
--- Rewinds -----------------------------------------------------------------------------------------------------------------------
-
-create function internal.follow_run(run_id uuid) returns void
-language plpgsql set search_path = ''
-as $$
--- Let no rewind of a run begin until this transaction ends: it could not see what is written here. A batch has done so for all its runs.
-begin
-  if current_setting('openmanus_rl.marks_itself', true) is distinct from 'on' then
-    perform 1 from public.training_runs r where r.id = run_id for key share;
-  end if;
-end
-$$;
-
-create or replace function internal.hide_latecomer() returns trigger
-language plpgsql set search_path = ''
-as $$
-begin
-  perform internal.follow_run(new.training_run_id);
-  new.rewound_at := (
-    select min(w.created_at) from public.rewinds w
-    where w.training_run_id = new.training_run_id and w.timeline > new.timeline
-      and (new.step > w.to_step or (new.step is null and new.created_at >= w.cut_at)));
-  return new;
-end
-$$;
-
-create or replace function internal.bound_metric_chunk() returns trigger
-language plpgsql set search_path = ''
-as $$
-begin
-  -- A chunk only grows: one that is no longer is an earlier state of it, delivered again.
-  if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
-    old.visible_to := new.visible_to;
-    return old;
-  end if;
-  -- Of a chunk without steps the constraints have more to say than that it has no first one.
-  select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
-  perform internal.follow_run(new.training_run_id);
-  new.visible_to := (
-    select min(w.to_step) from public.rewinds w where w.training_run_id = new.training_run_id and w.timeline > new.timeline);
-  new.updated_at := now();
-  return new;
-end
-$$;
-
-create function internal.hold_writers() returns trigger
-language plpgsql set search_path = ''
-as $$
--- Who resumes a run changes and hides what others write: they are let finish first, and wait at their beginning, where they hold nothing.
-begin
-  perform 1 from public.training_runs r where r.id = current_setting('openmanus_rl.resuming', true)::uuid for update;
-  return null;
-end
-$$;
-create trigger hold_writers before update on public.training_runs for each statement
-  when (current_setting('openmanus_rl.resuming', true) <> '') execute function internal.hold_writers();
-
-revoke execute on function internal.follow_run, internal.hold_writers from public;
-grant execute on function internal.follow_run to authenticated, service_role;
-
--- Batches -----------------------------------------------------------------------------------------------------------------------
+-- Locks -------------------------------------------------------------------------------------------------------------------------
 
 create function internal.lock_runs(kinds text[]) returns void
 language plpgsql set search_path = ''
@@ -187,7 +57,9 @@ begin
 end
 $$;
 
-create or replace function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
+-- Merging a batch ---------------------------------------------------------------------------------------------------------------
+
+create function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
 language plpgsql set search_path = ''
 as $$
 -- Do the whole range at once; if a record in it cannot be taken, halve, until the one at fault stands alone.
@@ -229,7 +101,7 @@ begin
 end
 $$;
 
-create or replace function internal.beat_runs(kinds text[]) returns void
+create function internal.beat_runs(kinds text[]) returns void
 language plpgsql set search_path = ''
 as $$
 -- Whoever writes of a run says that it is alive. Last, so that no writer holds the run's row while it writes the rest, and never waiting,
@@ -256,7 +128,8 @@ begin
 end
 $$;
 
-create or replace function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
+-- `jit = off` here and below: Postgres estimates millions of staged records, and would compile for half a second.
+create function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
 language plpgsql set search_path = '' set jit = off
 as $$
 -- Merge what is staged; says how many records there were and which were refused.
@@ -295,8 +168,47 @@ begin
   return jsonb_build_object('received', received, 'refused', refused);
 end
 $$;
+comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
 
-create or replace function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
+-- Writing -----------------------------------------------------------------------------------------------------------------------
+
+create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false) returns jsonb
+language plpgsql set search_path = '' set jit = off
+as $$
+declare
+  kinds text[];
+  k text;
+  high integer;
+  answer jsonb;
+  rows jsonb;
+  returned jsonb := '{}';
+begin
+  perform internal.open_stage(array(
+    select r.kind from internal.record_kinds() r
+    where batch ? r.kind or (batch ? 'agent_states' and r.kind in ('tool_calls', 'observations', 'generations', 'rewards'))));
+  kinds := internal.stage_batch(batch);
+  foreach k in array kinds loop
+    select max(s.ordinal) into high from pg_temp.stage_json s where s.kind = k;
+    perform internal.merge_range('type', k, 0, high);
+  end loop;
+  answer := internal.merge_stage(kinds, all_or_nothing);
+  answer := answer || jsonb_build_object('received', (select count(*) from pg_temp.stage_json));
+
+  if return_rows then
+    foreach k in array kinds loop
+      execute format(
+        'select coalesce(jsonb_agg(to_jsonb(t) order by s.ordinal), ''[]'') from pg_temp.%I s join public.%I t on t.id = s.id', 'stage_' || k, k)
+      into rows;
+      returned := returned || jsonb_build_object(k, rows);
+    end loop;
+    answer := answer || jsonb_build_object('rows', returned);
+  end if;
+  return answer;
+end
+$$;
+comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Says which records it refused and why.';
+
+create function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
 returns jsonb
 language plpgsql set search_path = ''
 as $$
@@ -325,6 +237,11 @@ begin
   return answer -> 'rows' -> entity -> 0;
 end
 $$;
+comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
 
-revoke execute on function internal.lock_runs, internal.lock_rows from public;
-grant execute on function internal.lock_runs, internal.lock_rows to authenticated, service_role;
+revoke execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
+  from public;
+grant execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
+  to authenticated, service_role;
+revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
+grant execute on function public.ingest, public.change_status to authenticated, service_role;

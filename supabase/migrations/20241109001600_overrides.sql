@@ -1,4 +1,4 @@
--- A person's word on how a rollout went, which stands above the machine's: who said it, when and why.
+-- Overrides: a person's verdict on a rollout, with who gave it, when and why. It takes precedence over the validators'.
 
 create table public.validation_overrides (
   id uuid primary key default internal.new_id(),
@@ -21,6 +21,8 @@ create unique index validation_overrides_by_maker on public.validation_overrides
 
 select internal.protect('public.validation_overrides', 'false', 'internal.is_public_run(training_run_id)', writable => false);
 
+-- An override stays until it is withdrawn ---------------------------------------------------------------------------------------
+
 create function internal.standing_override(of_rollout_id uuid) returns public.validation_overrides
 language sql stable set search_path = ''
 as $$
@@ -40,11 +42,14 @@ begin
   return new;
 end
 $$;
--- Its name makes it come before guard_status, which then has nothing to guard.
+
+-- The name puts it before guard_status, which then has nothing to guard.
 create trigger defend_override before update on public.rollouts for each row
   when (old.status is distinct from new.status and old.status in ('success', 'failed')
     and current_setting('openmanus_rl.overriding', true) is distinct from new.id::text)
   execute function internal.keep_override();
+
+-- Overriding --------------------------------------------------------------------------------------------------------------------
 
 create function internal.add_override(rollout public.rollouts, of_validation_id uuid, verdict text, reason text, new_status text) returns public.validation_overrides
 language sql volatile security definer set search_path = ''
@@ -136,8 +141,8 @@ end
 $$;
 comment on function public.override_validation is 'Let a person judge a completed rollout: pass, fail, or null to withdraw; the totals follow. Answers with the rollout and the override.';
 
-revoke execute on function internal.standing_override, internal.keep_override, internal.add_override, internal.rollout_to_judge, internal.status_by_machine,
-  internal.check_override from public;
+revoke execute on function internal.standing_override, internal.keep_override, internal.add_override, internal.rollout_to_judge,
+  internal.status_by_machine, internal.check_override from public;
 grant execute on function internal.standing_override, internal.add_override, internal.rollout_to_judge, internal.status_by_machine,
   internal.check_override to authenticated, service_role;
 revoke execute on function public.override_validation from public, anon, authenticated, service_role;

@@ -1,4 +1,4 @@
--- Training jobs: what was asked of which backend, and what became of it.
+-- Training jobs: the backend they run on, what was asked of it, and their status there.
 
 create table public.jobs (
   id uuid primary key default internal.new_id(),

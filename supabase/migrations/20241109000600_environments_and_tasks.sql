@@ -1,4 +1,4 @@
--- What an agent acts in, what it is asked, and how the answer is checked.
+-- Environments, tasks, and the validators that check a task's outcome.
 
 create table public.environments (
   id uuid primary key default internal.new_id(),
@@ -52,6 +52,7 @@ create trigger touch_updated_at before update on public.validators for each row 
 create function internal.owns_task(of_task_id uuid) returns boolean
 language sql stable security definer set search_path = ''
 as $$ select exists (select 1 from public.tasks t where t.id = of_task_id and t.owner_id = auth.uid()) $$;
+
 revoke execute on function internal.owns_task from public;
 grant execute on function internal.owns_task to authenticated, service_role;
 
