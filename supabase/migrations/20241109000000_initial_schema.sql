@@ -22,7 +22,7 @@ create function internal.touch_updated_at() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- Saying again what is known changes nothing.
+  -- A write that changes nothing leaves updated_at as it is.
   if new is distinct from old then
     new.updated_at := now();
   end if;
@@ -45,7 +45,7 @@ $$;
 create function internal.pin(target regclass, variadic columns text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- A row stays where it was put: what hangs on it carries the same run.
+-- Parents never change: the children of a row carry the same run.
 begin
   for i in 1 .. cardinality(columns) loop
     execute format('create trigger %I before update of %I on %s for each row when (old.%2$I is distinct from new.%2$I)
@@ -74,7 +74,7 @@ $$;
 create function internal.to_double(value numeric) returns double precision
 language sql immutable parallel safe set search_path = ''
 as $$
-  -- Postgres refuses to convert what is closer to zero than a double can be.
+  -- The cast raises an error for a value too close to zero for a double.
   select case when abs(value) < 1e-300 then 0 else value::double precision end
 $$;
 

@@ -30,7 +30,7 @@ as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-res
 create function internal.object_run_id(bucket text, name text) returns uuid
 language plpgsql stable security definer set search_path = ''
 as $$
--- The run that a file hangs on, or NULL. In plpgsql, which looks for the tables when it runs: they are made by later migrations.
+-- The run that a file belongs to, or NULL. In plpgsql, which looks tables up when it runs: later migrations create them.
 begin
   if bucket in ('model-checkpoints', 'logs', 'media') then
     return internal.object_folder_id(name);

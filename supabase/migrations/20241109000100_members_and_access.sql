@@ -40,8 +40,8 @@ create function internal.protect(target regclass, changes text, public_rows text
 returns void
 language plpgsql set search_path = ''
 as $$
--- Give a table its grants and policies. `changes` says, of a row, whether an editor owns it; `public_rows`, whether the
--- publishable key may see it.
+-- Give a table its grants and policies. `changes` is the condition for an editor to own a row; `public_rows` the condition for the
+-- publishable key to read it.
 declare
   label text := replace((select relname from pg_catalog.pg_class where oid = target), '_', ' ');
   may_change text := format('(select internal.is_admin()) or ((select internal.is_editor()) and (%s))', changes);

@@ -5,7 +5,7 @@
 create function internal.next_statuses(entity text, status text) returns text[]
 language sql immutable set search_path = ''
 as $$
-  -- Where a status may go; an empty list is final, NULL is no status of that table.
+  -- The statuses that may follow; an empty list: the status is final; NULL: the table has no such status.
   select case entity
     when 'training_runs' then case status
       when 'pending' then array['running', 'completed', 'failed', 'cancelled', 'interrupted']
@@ -39,7 +39,7 @@ as $$
       when status = 'interrupted' then
         array['pending', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled']
       when status in ('error', 'cancelled') then array['pending']
-      -- Judged anew, but never run again.
+      -- The verdict may change, but a finished rollout never runs again.
       when status in ('success', 'failed', 'completed', 'truncated', 'timeout') then
         array_remove(array['success', 'failed', 'completed', 'truncated', 'timeout'], status)
     end
@@ -60,7 +60,7 @@ as $$
 declare
   allowed text[] := internal.next_statuses(tg_table_name, old.status);
 begin
-  -- A status that doesn't exist is the CHECK's to refuse.
+  -- An unknown status is refused by the CHECK constraint.
   if internal.next_statuses(tg_table_name, new.status) is null then
     return new;
   end if;
@@ -75,7 +75,7 @@ begin
   end if;
   if new.status_change_id is not distinct from old.status_change_id then
     new.status_change_id := internal.new_id();
-    -- Who changed the status and nothing else has left the last one's message behind.
+    -- Only the status changed: the message belongs to the previous status.
     if new.status_message is not distinct from old.status_message then
       new.status_message := null;
     end if;

@@ -3,7 +3,7 @@
 create function internal.owns_object(bucket text, name text, object_owner text) returns boolean
 language sql stable set search_path = ''
 as $$
-  -- What lies in the folder of a run or a checkpoint is the run owner's; everything else is its uploader's.
+  -- Files in the folder of a run or checkpoint belong to the run's owner, all others to their uploader.
   select case
     when not internal.is_workspace_bucket(bucket) then false
     when bucket = 'datasets' or internal.object_folder_id(name) is null then object_owner = auth.uid()::text

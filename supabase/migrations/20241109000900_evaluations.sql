@@ -68,7 +68,7 @@ select internal.pin('public.evaluation_results', 'checkpoint_id', 'training_run_
 create function internal.owns_or_owns_run(run_id uuid, row_owner uuid) returns boolean
 language sql stable set search_path = ''
 as $$
-  -- What hangs on a run is the run owner's; what stands alone is its maker's.
+  -- A row of a run belongs to the run's owner, a row without a run to its creator.
   select case when run_id is null then row_owner = auth.uid() else internal.owns_run(run_id) end
 $$;
 

@@ -16,7 +16,7 @@ create table public.rollout_groups (
   reward_sum numeric not null default 0,
   reward_squares numeric not null default 0,
   reward_mean double precision generated always as (internal.to_double(reward_sum / nullif(reward_count, 0))) stored,
-  -- One division, at the end: a quotient that is rounded before it is squared would drown a small deviation.
+  -- Divide once, at the end: squaring a rounded quotient would lose small deviations.
   reward_std double precision generated always as (internal.to_double(
     sqrt(greatest(reward_count * reward_squares - reward_sum * reward_sum, 0)) / nullif(reward_count, 0))) stored,
   created_at timestamptz not null default now(),

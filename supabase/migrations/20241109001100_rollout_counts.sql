@@ -4,12 +4,12 @@ create table public.rollout_stats (
   id bigint generated always as identity primary key,
   training_run_id uuid references public.training_runs (id) on delete cascade,
   environment text not null,
-  -- Several rows a run, one a writer, so that concurrent writers do not wait for each other; readers add them up.
+  -- Several rows per run, one per writer, so that concurrent writers do not wait for each other; readers add them up.
   shard smallint not null,
   rollout_count bigint not null default 0,
   completed_count bigint not null default 0,
   success_count bigint not null default 0,
-  -- Exact, so that what is added and later taken away leaves nothing behind.
+  -- Exact, so that adding and later subtracting a reward leaves zero.
   reward_sum numeric not null default 0,
   reward_count bigint not null default 0,
   step_sum bigint not null default 0,
@@ -32,13 +32,13 @@ as $$ select status in ('success', 'failed', 'completed', 'truncated', 'timeout'
 create function internal.count_rollouts() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
--- Once per statement: what it added counts up, what it took away counts down, as one change to each count. Rollouts that a rewind hid
--- count in their group, which is hidden with its step, and no longer in their run.
+-- Runs once per statement and changes each count once. Rollouts that a rewind hid still count in their group, which is hidden with its step,
+-- but no longer in their run.
 declare
   counted constant text := 'id, training_run_id, group_id, environment, status, total_reward, step_count, rewound_at is not null as hidden';
   changed constant text := format($sql$
     select c.*, internal.is_completed(c.status) as completed,
-      -- Through text: the direct way keeps 15 digits and rounds the largest double up to none.
+      -- Through text: the direct cast keeps 15 digits and fails for the largest double.
       case when internal.is_finite(c.total_reward) then c.total_reward::text::numeric end as reward
     from (%s) c $sql$, case tg_op
     when 'INSERT' then format('select 1 as sign, %s from new_rows', counted)
@@ -60,7 +60,7 @@ begin
       coalesce(sum(c.sign * c.step_count) filter (where c.completed), 0),
       coalesce(sum(c.sign) filter (where c.completed and c.step_count is not null), 0)
     from (%s) c
-    -- Of a run that is being deleted there is nothing left to count.
+    -- Skip runs that are being deleted.
     where not c.hidden and (c.training_run_id is null or exists (select 1 from public.training_runs r where r.id = c.training_run_id))
     group by c.training_run_id, c.environment
     order by c.training_run_id, c.environment
@@ -74,7 +74,7 @@ begin
       step_count = s.step_count + excluded.step_count
   $sql$, changed);
 
-  -- One after the other, in one order: so two writers of the same groups wait for each other, and never in a circle.
+  -- One group at a time, in one order, so that two writers of the same groups cannot deadlock.
   for d in execute format($sql$
     select c.group_id, sum(c.sign) as rollout_count,
       coalesce(sum(c.sign) filter (where c.completed), 0) as completed_count,

@@ -4,7 +4,7 @@
 create function internal.figures_of_evaluation(of_evaluation_id uuid, out success_rate double precision, out mean_reward double precision, out mean_turns double precision)
 language sql stable security definer set search_path = ''
 as $$
-  -- Where nobody judged a rollout, none succeeded or failed: that is not a rate of 0.
+  -- Without a judged rollout the success rate is unknown, not 0.
   select case when bool_or(r.status in ('success', 'failed')) then avg((r.status = 'success')::integer) end, avg(r.total_reward) filter (where internal.is_finite(r.total_reward)), avg(r.step_count)
   from public.rollouts r join public.rollout_groups g on g.id = r.group_id
   where g.evaluation_id = of_evaluation_id and internal.is_completed(r.status)
@@ -16,8 +16,8 @@ create function internal.measure_evaluation() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 begin
-  -- Who adds a group holds its evaluation, and who writes a rollout that counts holds its group, until they commit. Wait for them: they
-  -- have not seen that the evaluation completes. Who comes later sees it, and measures again.
+  -- Sessions that add a group lock its evaluation, and those that write a counting rollout lock its group, until they commit. Wait for them:
+  -- they have not seen that the evaluation completes. Later sessions see it, and measure again.
   perform 1 from public.evaluations e where e.id = new.id for update;
   perform 1 from public.rollout_groups g where g.evaluation_id = new.id order by g.id for no key update;
   new.measured := array_remove(array[
@@ -45,7 +45,7 @@ begin
   perform 1 from public.evaluations e where e.id = any (evaluation_ids) and e.status = 'completed' and e.measured <> '{}'
   order by e.id for no key update;
   if found then
-    -- A statement of its own: it sees what the last one who held the lock has committed.
+    -- A separate statement, so that it sees what the previous holder of the lock committed.
     update public.evaluations e set
       success_rate = case when 'success_rate' = any (e.measured) then f.success_rate else e.success_rate end,
       mean_reward = case when 'mean_reward' = any (e.measured) then f.mean_reward else e.mean_reward end,
@@ -80,7 +80,7 @@ create trigger measure_removed_rollouts after delete on public.rollouts referenc
 create function internal.measure_without_groups() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
--- The rollouts that went with their group no longer say of which evaluation they were.
+-- Rollouts deleted with their group no longer lead to their evaluation.
 declare
   evaluation_ids uuid[] := array(select distinct c.evaluation_id from changed_rows c where c.evaluation_id is not null);
 begin

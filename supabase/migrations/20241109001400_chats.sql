@@ -4,7 +4,7 @@
 create function internal.places(stretches integer[]) returns table (number bigint, place integer)
 language sql immutable parallel safe set search_path = ''
 as $$
-  -- The places that stretches name, one after the other.
+  -- The positions in the given stretches, in order.
   select row_number() over (order by i, p), p
   from generate_series(1, cardinality(stretches), 2) i cross join lateral generate_series(stretches[i], stretches[i + 1] - 1) p
 $$;
@@ -30,7 +30,7 @@ begin
       select t.messages_from + m.number::integer - 1 as place, m.message
       from public.agent_states t cross join lateral jsonb_array_elements(t.messages) with ordinality m (message, number)
       where t.rollout_id = turn.rollout_id and t.messages_from < (select max(s) from unnest(turn.stretches) s))
-    -- A message whose turn is not there is null: it is missing, and seen to be.
+    -- A message whose turn is missing is returned as null.
     select coalesce(jsonb_agg(k.message order by p.number), '[]')
     from internal.places(turn.stretches) p left join known k using (place));
 end

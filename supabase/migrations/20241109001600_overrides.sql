@@ -11,7 +11,7 @@ create table public.validation_overrides (
   new_status text not null,
   made_by uuid default auth.uid() references auth.users (id) on delete set null,
   made_by_name text,
-  -- The clock's time: of several in one transaction the last one stands.
+  -- The clock's time, so that the last override of a transaction takes precedence.
   created_at timestamptz not null default clock_timestamp()
 );
 comment on table public.validation_overrides is 'Every time a person overrode how a rollout was judged. The last one stands; one without a verdict withdraws those before it.';
@@ -33,7 +33,7 @@ create function internal.keep_override() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- The machine says again what a person has overridden: until that is withdrawn, the person's word stands.
+  -- A validator's verdict does not replace an override that was not withdrawn.
   if (internal.standing_override(old.id)).verdict is not null then
     new.status := old.status;
     new.status_message := old.status_message;
@@ -54,7 +54,7 @@ create trigger defend_override before update on public.rollouts for each row
 create function internal.add_override(rollout public.rollouts, of_validation_id uuid, verdict text, reason text, new_status text) returns public.validation_overrides
 language sql volatile security definer set search_path = ''
 as $$
-  -- The caller has seen to it that the rollout is its own to change.
+  -- The caller has checked that the user may change the rollout.
   insert into public.validation_overrides (rollout_id, training_run_id, validation_id, verdict, reason, old_status, new_status, made_by_name)
   values (rollout.id, rollout.training_run_id, of_validation_id, verdict, reason, rollout.status, new_status,
     (select m.display_name from public.members m where m.user_id = auth.uid()))
@@ -64,7 +64,7 @@ $$;
 create function internal.rollout_to_judge(of_rollout_id uuid) returns public.rollouts
 language plpgsql volatile set search_path = ''
 as $$
--- Locked, so that of two who judge at once the second sees the first. Locking needs the right to change it.
+-- Locked, so that of two simultaneous overrides the second sees the first. Locking requires the right to update.
 declare
   r public.rollouts;
 begin
@@ -87,7 +87,7 @@ $$;
 create function internal.status_by_machine(of_rollout_id uuid) returns text
 language sql stable set search_path = ''
 as $$
-  -- What it was before the first override that has not been withdrawn.
+  -- The status before the first override that was not withdrawn.
   select o.old_status from public.validation_overrides o
   where o.rollout_id = of_rollout_id and o.created_at > coalesce(
     (select max(w.created_at) from public.validation_overrides w where w.rollout_id = of_rollout_id and w.verdict is null), '-infinity')
@@ -124,14 +124,14 @@ begin
   perform internal.check_override(rollout_id, verdict, reason, validation_id);
   r := internal.rollout_to_judge(rollout_id);
   standing := internal.standing_override(rollout_id);
-  -- Said twice, as by a client that lost the answer, it is said once.
+  -- A repeated request, such as after a lost response, changes nothing.
   if standing.id is null or (standing.verdict, standing.reason, standing.validation_id) is distinct from (verdict, reason, validation_id) then
     if standing.verdict is null and verdict is null then
       raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: no override stands, so there is nothing to withdraw', rollout_id);
     end if;
     status := case verdict when 'pass' then 'success' when 'fail' then 'failed' else internal.status_by_machine(rollout_id) end;
     perform set_config('openmanus_rl.overriding', rollout_id::text, true);
-    -- A change of its own: without an id, a reason that was given before would be taken for one left behind.
+    -- With a change id of its own: otherwise guard_status would drop a reason equal to the previous one.
     update public.rollouts t set status = status, status_message = reason, status_change_id = internal.new_id() where t.id = rollout_id;
     perform set_config('openmanus_rl.overriding', '', true);
     standing := internal.add_override(r, validation_id, verdict, reason, status);

@@ -28,12 +28,12 @@ create function internal.bound_metric_chunk() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- A chunk only grows: one that is no longer is an earlier state of it, delivered again.
+  -- A chunk only grows: one that is not longer is an earlier state of it, delivered again.
   if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
     old.visible_to := new.visible_to;
     return old;
   end if;
-  -- Of a chunk without steps the constraints have more to say than that it has no first one.
+  -- For a chunk without steps, let the constraints report the reason.
   select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
   perform internal.follow_run(new.training_run_id);
   new.visible_to := (
@@ -49,7 +49,7 @@ create trigger bound_metric_chunk before insert or update on public.metric_chunk
 select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
 do $$
 begin
-  -- Without lz4, compressing steps, values and times took more than half of the time in which metrics are delivered.
+  -- Without lz4, compression took more than half of the time of delivering metrics.
   if not 'lz4' = any ((select enumvals from pg_catalog.pg_settings where name = 'default_toast_compression')::text[]) then
     alter table public.metric_chunks
       alter column steps set storage external, alter column values set storage external, alter column times set storage external;
@@ -74,12 +74,12 @@ create function public.metric_series(
   training_run_id uuid, names text[] default null, max_points integer default 1000,
   from_step bigint default null, to_step bigint default null, timeline integer default null)
 returns jsonb
--- Postgres guesses that a chunk is long and would rather compile the query than run it.
+-- Without jit: Postgres overestimates the length of chunks, and compiling takes longer than the query.
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
--- At most max_points a metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
--- One value, not rows: of rows, the API would cut off all but the first thousand.
+-- At most max_points per metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
+-- Returns one value: the API truncates rows after the first thousand.
 begin
   perform internal.require_run(metric_series.training_run_id);
   if max_points < 2 then
@@ -89,7 +89,7 @@ begin
   with points as materialized (
     select c.name, p.step, p.value, p.recorded_at
     from public.metric_chunks c
-    -- As it is now, or as it was before the rewinds that came after a timeline.
+    -- As it is now, or as it was on the given timeline, before later rewinds.
     cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
       select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
         and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
@@ -101,12 +101,12 @@ begin
       and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
       and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
   ), bounds as (
-    -- Where there are NaN, a stretch has a third point to show.
+    -- With NaN, a stretch has a third point.
     select p.name, min(p.step) as low, max(p.step) as high, count(*) as n,
       max_points / case when bool_or(p.value = 'NaN') and max_points > 2 then 3 else 2 end as stretches
     from points p group by p.name
   ), stretched as (
-    -- From the first step on: far from zero a double cannot tell a step from the next.
+    -- Relative to the first step: a double cannot represent every large step.
     select p.*, case when b.n > max_points then least(b.stretches,
       width_bucket((p.step - b.low)::double precision, 0, (b.high - b.low)::double precision + 1, b.stretches)) end as stretch
     from points p join bounds b using (name)
@@ -136,7 +136,7 @@ comment on function public.metric_series is 'Metric series of a run, {name: {ste
 create function public.metric_names(training_run_id uuid) returns jsonb
 language plpgsql stable set search_path = ''
 as $$
--- From each name to the next by the index: a look-up a metric, however many points it has.
+-- A loose index scan: one look-up per metric, however many points it has.
 begin
   perform internal.require_run(metric_names.training_run_id);
   return (

@@ -18,7 +18,7 @@ select internal.protect('public.rewinds', 'false', 'internal.is_public_run(train
 create function internal.follow_run(run_id uuid) returns void
 language plpgsql set search_path = ''
 as $$
--- Let no rewind of a run begin until this transaction ends: it could not see what is written here. A batch has done so for all its runs.
+-- Block rewinds of the run until this transaction ends: they could not see its rows. merge_stage does so for all runs of a batch.
 begin
   if current_setting('openmanus_rl.marks_itself', true) is distinct from 'on' then
     perform 1 from public.training_runs r where r.id = run_id for key share;
@@ -49,7 +49,7 @@ create trigger hide_latecomer before insert on public.rollouts for each row exec
 create function internal.rewind_run(run_id uuid, kept_step bigint, rewind_id uuid) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- The caller has seen to it that the run is its own to change.
+-- The caller has checked that the user may change the run.
 declare
   next_timeline integer;
   went_beyond timestamptz;
@@ -68,7 +68,7 @@ begin
   insert into public.rewinds (id, training_run_id, timeline, to_step, cut_at)
   values (rewind_id, run_id, next_timeline, kept_step, coalesce(went_beyond, now()));
 
-  -- What was already written on the timeline that begins here came from a process that was told of it first, and stays.
+  -- Rows of the new timeline, written by a process that knew of the rewind earlier, stay visible.
   update public.training_steps s set rewound_at = now()
   where s.training_run_id = run_id and s.rewound_at is null and s.step > kept_step and s.timeline < next_timeline;
   update public.model_checkpoints c set rewound_at = now() where c.training_run_id = run_id and c.rewound_at is null and c.timeline < next_timeline
@@ -90,7 +90,7 @@ create function internal.stay_silent() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- A run that never said where it is does not say so by being rewound: what it records goes on telling.
+  -- A run without a current_step of its own keeps none after a rewind: it is computed from the run's records.
   new.current_step := null;
   return new;
 end
@@ -117,7 +117,7 @@ create function internal.keep_rewinds() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- Who knows fewer of them was not told yet.
+  -- A record with fewer rewinds is older than the database's.
   new.rewinds := old.rewinds;
   return new;
 end

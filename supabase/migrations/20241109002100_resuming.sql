@@ -35,7 +35,7 @@ as $$ select exists (select 1 from internal.launches l where l.id = launch_id an
 create function internal.last_step(run_id uuid, known_step bigint, known_metric_step bigint) returns bigint
 language sql stable set search_path = '' set jit = off
 as $$
-  -- The last step that was completed; of a run that has no steps, the last one that a metric was logged for.
+  -- The last completed step, or without any steps the last step of a metric.
   select case when known_step is not null or exists (select 1 from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null)
     then greatest(known_step, (
       select max(s.step) from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.status = 'completed'))
@@ -47,7 +47,7 @@ $$;
 create function internal.next_episode(run_id uuid) returns bigint
 language sql stable set search_path = ''
 as $$
-  -- Numbers grow with time: the latest rollouts have the highest, without reading all of a long run.
+  -- Episode numbers grow with time: the latest rollouts have the highest, so not all of a long run is read.
   select greatest(
     (select coalesce(sum(s.rollout_count), 0) from public.rollout_stats s where s.training_run_id = run_id),
     (select max(e.episode_number) + 1 from (
@@ -59,7 +59,7 @@ $$;
 create function internal.interrupt_all(run_id uuid) returns void
 language plpgsql set search_path = ''
 as $$
--- Whoever wrote these is gone; who is not says so by going on with them, which is allowed.
+-- Their writers are presumed gone; one that is not continues them, which is allowed.
 declare
   reason constant text := 'the run was resumed before this ended';
 begin
@@ -74,8 +74,8 @@ $$;
 create function internal.note_resumption(run_id uuid, change_id uuid) returns void
 language sql security definer set search_path = ''
 as $$
-  -- The trigger notes changes of status; a run that ran is resumed without one, and must be known to be.
-  -- Only of a change that the run's row holds: whoever put it there may write the run.
+  -- The trigger records changes of status; a run that was running is resumed without one, and is recorded here.
+  -- Only for the change id in the run's row: whoever set it may change the run.
   insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
   select r.status_change_id, 'training_runs', r.id, r.id, r.status, r.status, 'resumed', auth.uid()
   from public.training_runs r where r.id = run_id and r.status_change_id = change_id
@@ -85,7 +85,7 @@ $$;
 create function internal.hold_writers() returns trigger
 language plpgsql set search_path = ''
 as $$
--- Who resumes a run changes and hides what others write: they are let finish first, and wait at their beginning, where they hold nothing.
+-- Resuming changes rows that other sessions write: wait until they finish, and let new ones wait at their start, where they hold no locks.
 begin
   perform 1 from public.training_runs r where r.id = current_setting('openmanus_rl.resuming', true)::uuid for update;
   return null;
@@ -119,7 +119,7 @@ begin
     return jsonb_build_object('rewinds', '[]'::jsonb, 'next_step', launch.next_step, 'next_episode', launch.next_episode);
   end if;
   perform internal.require_run(run_id);
-  -- Processes of a job that come together go through here one after the other.
+  -- Simultaneous processes of a job continue here one at a time.
   perform 1 from public.training_runs r where r.id = run_id for update;
   if not found then
     raise exception using errcode = 'OM403', column = 'run_id', message = format('training run %s: not yours to change; ask its owner or an admin', run_id);
@@ -138,7 +138,7 @@ begin
     perform internal.apply_rewinds(run_id, told);
   end if;
   timeline_now := (select r.timeline from public.training_runs r where r.id = run_id);
-  -- What the caller's machine knows of another timeline says nothing of this one.
+  -- Steps that the caller knows of another timeline do not apply to this one.
   if cardinality(told) <> timeline_now then
     known_step := null;
     known_metric_step := null;
@@ -165,7 +165,7 @@ comment on function public.resume_run is 'Go on with a run, once for each change
 create function public.interrupt(entries jsonb, reason text default null) returns integer
 language plpgsql set search_path = ''
 as $$
--- Each entry, [id, status_change_id], is interrupted if it is still as that change left it: who went on with it meanwhile is not disturbed.
+-- Each entry, [id, status_change_id], is interrupted only if that is still its last change: it may have been continued meanwhile.
 declare
   entity text;
   changed integer;

@@ -25,7 +25,7 @@ $$;
 create function internal.mark_runs(run_ids uuid[]) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- At most once a second a run, and never waiting: who has the row has just marked it. A clock that was set back does not stop the marks.
+-- At most once a second per run, without waiting: whoever has locked the row marks it. A clock that was set back does not stop the marks.
 declare
   at constant timestamptz := clock_timestamp();
 begin
@@ -74,7 +74,7 @@ language plpgsql security definer set search_path = ''
 as $$
 begin
   if tg_op = 'INSERT' then
-    -- With the run, which nobody else can see yet: so no two writers ever wait for each other to make the row.
+    -- Together with the run, which no other session can see yet, so that no two writers wait for each other to insert the row.
     insert into public.activity (training_run_id) select c.id from changed_rows c;
   elsif tg_op = 'UPDATE' then
     perform internal.mark_runs(array(select c.id from changed_rows c));
@@ -88,7 +88,7 @@ $$;
 create function internal.mark_staged(kinds text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Of the many rows that were staged, the runs of those that are there now.
+-- Mark the runs of the staged rows that were written.
 declare
   sources text := (
     select string_agg(case
@@ -97,7 +97,7 @@ declare
         'select r.training_run_id from (select distinct rollout_id from pg_temp.%I) s join public.rollouts r on r.id = s.rollout_id', 'stage_' || k)
       else format(
         'select a.training_run_id from (select distinct agent_state_id as id from pg_temp.%I%s) s join public.agent_states a on a.id = s.id', 'stage_' || k,
-        -- What came with its turn is of the turn's run.
+        -- Parts that were staged with their turn belong to the turn's run.
         case when 'agent_states' = any (kinds) then ' except select id from pg_temp.stage_agent_states' end)
       end, ' union ')
     from unnest(kinds) k where k in ('agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'));
@@ -115,7 +115,7 @@ $$;
 create function internal.watch(target regclass, variadic events text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Let changes of a table be marked, once a statement. Of what goes with its parent, deletes are not watched: they come one a parent.
+-- Mark changes of a table, once per statement. Not deletes by cascade: they run one statement per parent.
 declare
   has_run boolean := exists (select 1 from pg_catalog.pg_attribute a where a.attrelid = target and a.attname = 'training_run_id' and not a.attisdropped);
 begin

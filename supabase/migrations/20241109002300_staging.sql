@@ -15,7 +15,7 @@ $$;
 create function internal.record_columns(kind text) returns table (name text, type text, default_value text)
 language sql stable set search_path = ''
 as $$
-  -- What a record of a kind may say: every column that the database does not keep by itself.
+  -- The fields of a record: every column that the database does not maintain itself.
   select a.attname::text, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)
   from pg_catalog.pg_attribute a
   left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -33,7 +33,7 @@ create function internal.empty_stage(staged regclass) returns void
 language plpgsql set search_path = ''
 as $$
 begin
-  -- Deleting is cheaper than truncating while little is left behind, which no vacuum would ever clear away.
+  -- Deleting is cheaper than truncating while the table is small; dead rows of temporary tables are never vacuumed.
   if pg_table_size(staged) > 1024 * 1024 then
     execute format('truncate table %s', staged);
   else
@@ -45,15 +45,15 @@ $$;
 create function internal.open_stage(kinds text[]) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- Empty staging tables of some kinds, made once a session, and anew when the schema has changed. Emptied here and not by `on commit`,
--- which would have every commit truncate every table that the session ever staged in.
+-- Create the staging tables once per session, and again after a schema change; empty them here and not by `on commit`, which would make
+-- every commit truncate every table that the session ever used.
 declare
   k text;
   columns text;
   staged regclass;
 begin
   if to_regclass('pg_temp.stage_json') is null then
-    -- Not compressed: what is staged is read once and thrown away.
+    -- Not compressed: staged rows are read once.
     create temporary table stage_json (kind text, ordinal integer, record jsonb, nested jsonb) with (toast_tuple_target = 8160);
     alter table pg_temp.stage_json alter column record set storage external, alter column nested set storage external;
     create index on pg_temp.stage_json (kind, ordinal);
@@ -84,7 +84,7 @@ comment on function internal.open_stage is 'Make the staging tables of some kind
 create function internal.stage_batch(batch jsonb) returns text[]
 language plpgsql set search_path = ''
 as $$
--- Spread a JSON batch over stage_json, the records inside turns as records of their own; returns the kinds there are.
+-- Copy a JSON batch to stage_json, with the records inside turns as records of their own; return the kinds in it.
 declare
   of_turns constant text[] := array['tool_calls', 'observations', 'generations', 'rewards'];
   unknown text;
@@ -114,7 +114,7 @@ begin
            'generations', e.record -> 'generations', 'rewards', e.record -> 'rewards') end
   from jsonb_each(batch) b (kind, records) cross join lateral jsonb_array_elements(b.records) with ordinality e (record, ordinal);
 
-  -- What stands in a turn gets an id of its own from the turn's, so that the same turn sent again brings nothing new.
+  -- The id of a record inside a turn is derived from the turn's id, so that a repeated turn adds nothing.
   insert into pg_temp.stage_json (kind, ordinal, record)
   select n.kind,
     jsonb_array_length(coalesce(batch -> n.kind, '[]')) + row_number() over (partition by n.kind) - 1,
@@ -137,7 +137,7 @@ $$;
 create function internal.check_record(kind text, record jsonb, known text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Called for a record that Postgres could not take, or that says more than its kind has: find the field.
+-- Find the field for which a record cannot be converted, or which its kind does not have.
 declare
   field text;
 begin

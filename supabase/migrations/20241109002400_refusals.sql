@@ -9,7 +9,7 @@ as $$
     when state = '23503' then 'OM404'
     when state in ('23505', '23P01') then 'OM409'
     when state = '42501' then 'OM403'
-    -- 0A000: functions of arrays that know one dimension only, as the checks of metric chunks call them.
+    -- 0A000: array functions in the CHECK constraints of metric chunks take one dimension only.
     when state like '22%' or state like '23%' or state in ('54000', '0A000') then 'OM400'
   end
 $$;
@@ -53,7 +53,7 @@ begin
   if record_id is null and to_regclass('pg_temp.stage_' || kind) is not null then
     execute format('select s.id::text from pg_temp.%I s where s.ordinal = $1', 'stage_' || kind) into record_id using ordinal;
   end if;
-  -- Row security looks before the foreign keys do: what hangs on nothing is not somebody else's.
+  -- Row security is checked before foreign keys: report an unknown parent as unknown, not as forbidden.
   if state = '42501' then
     for parent in
       select a.attname as field, c.confrelid::regclass as known

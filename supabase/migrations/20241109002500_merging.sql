@@ -17,13 +17,13 @@ $$;
 create function internal.define_merge(kind text, joins text default '', derived jsonb default '{}') returns void
 language plpgsql set search_path = ''
 as $body$
--- Write internal.merge_<kind>(low, high) from the table's columns. `derived` gives an expression for a column that follows from
--- another table, which `joins` joins. To be called again by a migration that adds a column. Every join is by a key, so that a plan that
--- was made for a single record serves a thousand as well.
+-- Create internal.merge_<kind>(low, high) from the table's columns. `derived` maps a column to an expression over the tables in `joins`.
+-- A migration that adds a column calls this again. Every join is by a key, so that a plan made for one record also
+-- suits a thousand.
 declare
   can_change boolean := (select k.can_change from internal.record_kinds() k where k.kind = define_merge.kind);
   has_status boolean := exists (select 1 from internal.record_columns(kind) where name = 'status_change_id');
-  -- What a row hangs on, it hangs on for good. A job may come before its run.
+  -- Parents never change, except that a job may be recorded before its run.
   fixed text[] := array(
     select name from internal.record_columns(kind) where kind <> 'jobs' and name = any (array['training_run_id', 'training_step_id',
       'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
@@ -38,13 +38,13 @@ declare
     select string_agg(case
       when type = 'jsonb' then format('%1$I = case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
                                 else coalesce(s.%1$I, t.%1$I) end', name)
-      -- Another status has its own message, or none.
+      -- A new status has its own message, or none.
       when name = 'status_message' then 'status_message = case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'
       when name = 'status_change_id' then 'status_change_id = coalesce(s.status_change_id, case when s.status <> t.status then internal.new_id() else t.status_change_id end)'
       else format('%1$I = coalesce(s.%1$I, t.%1$I)', name) end, ', ')
     from internal.record_columns(kind)
     where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
-  -- Which field, if any, says that a record hangs on something else than the row of its id does.
+  -- The field, if any, in which a record names another parent than its row.
   culprit text := coalesce('case ' || (
     select string_agg(format('when t.%1$I is distinct from s.%1$I and s.%1$I is not null then %1$L', f), ' ') from unnest(fixed) f) || ' end',
     'null::text');
@@ -62,7 +62,7 @@ begin
         on conflict (id) do nothing;
         get diagnostics added = row_count;
 
-        -- Only a known id, or a record that says what follows from its parent, can be out of place.
+        -- Only a known id, or a record that gives a derived column, can name another parent.
         if added < (select count(*) + count(*) filter (where num_nonnulls(%8$s) > 0) from pg_temp.%5$I s where s.ordinal between low and high) then
           perform internal.refuse_move((
             select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
@@ -80,7 +80,7 @@ begin
         done bigint;
         current_round integer := 1;
       begin
-        -- Round 1 makes what is new. Later rounds change what is there, one record of an id at a time, in their order.
+        -- Round 1 inserts new ids. Later rounds update rows, one record per id at a time, in the order of the batch.
         update pg_temp.%5$I s set round = r.round
         from (select o.ordinal, row_number() over (partition by o.id order by o.ordinal)
                 + (exists (select 1 from public.%2$I t where t.id = o.id))::integer as round
@@ -94,7 +94,7 @@ begin
           on conflict (id) do nothing
           returning id)
         select coalesce(array_agg(id), '{}') into made from added;
-        -- What another session made meanwhile is there to be changed.
+        -- Rows that another session inserted meanwhile are updated.
         update pg_temp.%5$I s set round = s.round + 1
         where s.ordinal between low and high and s.id = any (array(
           select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made)));
@@ -121,7 +121,7 @@ begin
         end loop;
       end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, updated, culprit,
       case when has_status then format($skip$
-          -- A change that is in the history was made before.
+          -- Skip changes that are in the history: they were applied before.
           update pg_temp.%I s set round = 0
           where s.ordinal between low and high and s.round = current_round
             and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
@@ -197,7 +197,7 @@ begin
   left join public.metric_chunks k on k.id = s.id
   left join public.training_runs p on p.id = s.training_run_id
   where s.ordinal between low and high
-    -- Of one that is there several times, the longest: the others are earlier states of it.
+    -- Of several records of a chunk, the longest: the others are earlier states of it.
     and not exists (select 1 from pg_temp.stage_metric_chunks o where o.id = s.id and o.ordinal between low and high and o.ordinal <> s.ordinal
       and (cardinality(o.steps), o.ordinal) > (cardinality(s.steps), s.ordinal))
   order by s.id

@@ -9,7 +9,7 @@
 create function internal.lock_runs(kinds text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Hold the runs that a batch writes of: those that it changes against other changes, the others against rewinds.
+-- Lock the runs of a batch: those that it changes against other changes, the others against rewinds.
 declare
   sources text := (
     select string_agg(case k
@@ -44,7 +44,7 @@ language plpgsql set search_path = ''
 as $$
 begin
   if kind in ('observations', 'generations', 'tool_calls') then
-    -- A place of its own in the turn is the one after the last.
+    -- The position is computed from the last one of the turn.
     execute format(
       'select 1 from public.agent_states a where a.id in (
          select s.agent_state_id from pg_temp.%I s where s.ordinal between $1 and $2 and s.position is null)
@@ -62,7 +62,7 @@ $$;
 create function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
 language plpgsql set search_path = ''
 as $$
--- Do the whole range at once; if a record in it cannot be taken, halve, until the one at fault stands alone.
+-- Process the whole range at once; if a record fails, halve the range until the record is found.
 declare
   message text;
   detail text;
@@ -82,8 +82,8 @@ begin
     if internal.refusal_code(sqlstate) is null then
       raise;
     end if;
-    -- Another session may just have made the very same row, which was found out by another index than that of the id, or the very same
-    -- change: look again.
+    -- Another session may just have inserted the same row, detected by another unique index than the id's, or made the
+    -- same change: try again.
     if low = high and sqlstate in ('23505', 'OM409') and stage = 'merge' and not again then
       retry := true;
     elsif low = high then
@@ -104,8 +104,8 @@ $$;
 create function internal.beat_runs(kinds text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Whoever writes of a run says that it is alive. Last, so that no writer holds the run's row while it writes the rest, and never waiting,
--- for the same reason: who has the row is about to say something of the run.
+-- A write is a heartbeat of its run. Done last, so that no writer locks the run's row while it writes the rest, and without
+-- waiting: whoever has locked the row is about to update it.
 declare
   sources text := (
     select string_agg(case k
@@ -132,7 +132,7 @@ $$;
 create function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
 language plpgsql set search_path = '' set jit = off
 as $$
--- Merge what is staged; says how many records there were and which were refused.
+-- Merge the staged records; return their number and the refused ones.
 declare
   k text;
   low integer;
@@ -212,7 +212,7 @@ create function public.change_status(entity text, entity_id uuid, status text, m
 returns jsonb
 language plpgsql set search_path = ''
 as $$
--- Change a row that must be there, with whatever else is to be said of it.
+-- Change the status of an existing row, together with other fields.
 declare
   known boolean;
   answer jsonb;
@@ -223,7 +223,7 @@ begin
   if status is null then
     raise exception using errcode = 'OM400', column = 'status', message = format('%s %s: status is required', entity, entity_id);
   end if;
-  -- Locked, so that it is still there to be changed: what is gone would be made anew. Who may see but not change it is told so below.
+  -- Locked, so that it is not deleted meanwhile: ingest would insert it again. Users who may read but not change it are refused below.
   execute format('select 1 from public.%I t where t.id = $1 for no key update', entity) using entity_id;
   execute format('select exists (select 1 from public.%I t where t.id = $1)', entity) into known using entity_id;
   if not known then

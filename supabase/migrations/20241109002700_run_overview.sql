@@ -4,13 +4,13 @@
 create function internal.last_logged(run_id uuid, is_rewound boolean, out step bigint, out is_from_zero boolean)
 language plpgsql stable set search_path = ''
 as $$
--- The highest step that a metric was logged for, and whether that metric began at 0: another may, such as an evaluation before the first step.
+-- The highest step of a metric, and whether that metric began at 0. Others may begin elsewhere, such as an evaluation before the first step.
 declare
   chunk record;
 begin
   select c.name, c.last_step as last, c.visible_to into chunk from public.metric_chunks c
   where c.training_run_id = run_id order by c.last_step desc, c.id limit 1;
-  -- A rewind hid the end of it, and the run has not come as far again: look at all that is left.
+  -- A rewind hid the end of it, and the run has not come as far again: search the visible chunks.
   if is_rewound and chunk.visible_to < chunk.last then
     select c.name, least(c.last_step, c.visible_to) as last into chunk from public.metric_chunks c
     where c.training_run_id = run_id and c.first_step <= coalesce(c.visible_to, c.first_step) order by 2 desc, c.id limit 1;
@@ -25,8 +25,8 @@ $$;
 create function internal.current_step(run_id uuid, said_step bigint, is_rewound boolean) returns bigint
 language plpgsql stable set search_path = ''
 as $$
--- A loop that records its steps, or logs metrics by step, need not also say where it is. Steps of metrics may be another count, such as
--- that of an environment's steps: they tell only where nothing else does.
+-- A run that records steps, or logs metrics by step, need not set current_step. Steps of metrics may be of another kind, such as
+-- environment steps: they are used only without any other.
 declare
   step bigint := greatest(said_step, (
     select s.step from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null order by s.step desc limit 1));
@@ -50,7 +50,7 @@ begin
       select 1 from public.training_steps s where s.training_run_id = run_id and s.rewound_at is null and s.step = 0))::integer;
   end if;
   select * into logged from internal.last_logged(run_id, is_rewound);
-  -- What was logged for the current step was done in it.
+  -- A metric of the current step means that the step is done.
   return greatest(said_step, done,
     case when logged.step = coalesce(greatest(said_step, recorded.step), logged.step) then logged.step + logged.is_from_zero::integer end);
 end
@@ -67,7 +67,7 @@ begin
     return said_progress;
   end if;
   done := internal.steps_done(run_id, said_step, is_rewound);
-  -- Of NULL and 1 the least would be 1.
+  -- least(null, 1) would be 1.
   return case when done is not null then least(done::double precision / total_steps, 1) end;
 end
 $$;

@@ -4,7 +4,7 @@ create function internal.name_of_member(of_user_id uuid) returns text
 language plpgsql stable set search_path = ''
 as $$
 begin
-  -- Who may not read members, such as a visitor of a public run, learns no names, and is not refused the rest for it.
+  -- Without the right to read members, as for visitors of a public run, there is no name, and no error either.
   if of_user_id is null or not has_table_privilege('public.members', 'select') then
     return null;
   end if;
@@ -18,8 +18,8 @@ select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.ta
   internal.name_of_member(r.owner_id) as owner_name,
   r.baseline_id, r.timeline, r.started_at, r.finished_at, r.created_at, r.updated_at,
   s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns,
-  -- What a search looks at, as one text: the API has no way to say "this text in any of these columns" that leaves every character
-  -- of what is searched for its plain meaning, and none at all for an array.
+  -- The searched columns as one text: an `or` filter of the API gives some characters of the search text a meaning,
+  -- and cannot search an array.
   concat_ws(e'\n', r.name, r.run_name, r.description, array_to_string(r.tags, e'\n')) as search_text
 from public.run_overview r
 left join lateral (

@@ -5,7 +5,7 @@
 create function internal.mean(total double precision, beyond numeric, n bigint) returns double precision
 language sql immutable parallel safe set search_path = ''
 as $$
-  -- Of a sum of ordinary doubles and, exactly, of those so large that their sum would be none.
+  -- The mean of ordinary doubles and, computed exactly, of those so large that their sum would overflow.
   select case
     when n = 0 then null
     when beyond is null and (total = 0 or abs(total) > 1e-290) then total / n
@@ -15,7 +15,7 @@ $$;
 create function internal.progress_of_run(run_id uuid, buckets integer) returns jsonb
 language plpgsql stable security definer set search_path = '' set jit = off
 as $$
--- The caller has seen to it that the run is its own to see. Row security would ask a visitor of a public run the same of each of a million rows.
+-- The caller has checked that the user may read the run. Row security would check it again for each of a million rows.
 declare
   low bigint;
   high bigint;
@@ -23,11 +23,11 @@ declare
 begin
   select min(r.step), max(r.step) into low, high
   from public.rollouts r where r.training_run_id = run_id and r.rewound_at is null and r.source = 'training';
-  -- Never more than asked for, and one a step where there are fewer steps.
+  -- At most the requested number, and one per step with fewer steps.
   width := (high - low) / buckets + 1;
   return (
   with stretches as (
-    -- A look into the index for each stretch: what it holds lies together there, and need not be sorted by steps.
+    -- One index range per stretch: its rows are adjacent there and need no sorting.
     select w.*, s.*
     from (
       select low + n * width as from_step, low + n * width + least(width - 1, high - low - n * width) as to_step
@@ -42,7 +42,7 @@ begin
           count(r.reward)) as reward_mean,
         avg(r.step_count) filter (where r.completed) as mean_turns
       from (
-        -- What internal.is_completed and is_finite say; a call of them for each row would take most of the time.
+        -- internal.is_completed and is_finite, inlined: calling them for each row would take most of the time.
         select r.status, r.step_count, c.completed,
           case when c.completed and r.total_reward > '-infinity' and r.total_reward < 'infinity' then r.total_reward end as reward
         from public.rollouts r
@@ -87,7 +87,7 @@ comment on function public.run_progress is 'How the training rollouts of a run c
 create function internal.health_of_run(run_id uuid, sample integer) returns jsonb
 language plpgsql stable security definer set search_path = '' set jit = off
 as $$
--- The caller has seen to it that the run is its own to see, as above.
+-- The caller has checked that the user may read the run, as above.
 begin
   return (
   with newest as materialized (
@@ -102,7 +102,7 @@ begin
       min(n.began) as window_from, max(n.ended) filter (where n.completed) as window_to
     from newest n
   ), called as (
-    -- Of so many turns as can be looked at while somebody waits.
+    -- Bounded, so that the answer is fast.
     select count(*) as tool_calls, count(*) filter (where coalesce(not c.success, c.error_message is not null)) as tool_errors
     from (select a.id from newest n join public.agent_states a on a.rollout_id = n.id limit 10000) a
     join public.tool_calls c on c.agent_state_id = a.id

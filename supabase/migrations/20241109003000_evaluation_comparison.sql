@@ -17,12 +17,12 @@ language sql stable set search_path = '' set jit = off
 as $$
   with by_rollouts as (
     select k.task_id, case when k.task_id is null then k.description end as key, min(k.description) as description, count(*) as rollouts,
-      -- Where nobody judged, none succeeded or failed: that is not a rate of 0.
+      -- Without a judged rollout the success rate is unknown, not 0.
       case when bool_or(k.status <> 'completed') then avg((k.status = 'success')::integer) end as rate
     from (
       select coalesce(r.task_id, g.task_id) as task_id, coalesce(r.task_description, g.task_description) as description, r.status
       from public.evaluations e join public.rollout_groups g on g.evaluation_id = e.id join public.rollouts r on r.group_id = g.id
-      -- An evaluation that a rewind hid still has its rollouts, for who asks for it.
+      -- An evaluation that a rewind hid is compared with its hidden rollouts.
       where e.id = of_evaluation_id and (r.rewound_at is null or e.rewound_at is not null)
         and r.status in ('success', 'failed', 'completed', 'truncated', 'timeout', 'error')) k
     where k.task_id is not null or k.description is not null
@@ -30,7 +30,7 @@ as $$
   )
   select b.task_id, b.description, b.rollouts, b.rate::double precision from by_rollouts b
   union all
-  -- What was measured elsewhere and recorded as a result, where there are no rollouts to count.
+  -- Recorded results, for tasks without rollouts.
   select r.task_id, null, sum(coalesce(r.episode_count, 1)), sum(r.success_rate * coalesce(r.episode_count, 1)) / nullif(sum(coalesce(r.episode_count, 1)) filter (where r.success_rate is not null), 0)
   from public.evaluation_results r
   where r.evaluation_id = of_evaluation_id and r.task_id is not null and not exists (select 1 from by_rollouts b where b.task_id = r.task_id)

@@ -3,7 +3,7 @@
 create function internal.checked_value(name text, value jsonb, kind text) returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
--- The value as a filter of that kind takes it, or OM400 with its name.
+-- Return the value converted for a filter of that kind, or raise OM400 with the filter's name.
 declare
   given text := value #>> '{}';
   type text := jsonb_typeof(value);
@@ -12,7 +12,7 @@ begin
   expected := case kind
     when 'uuid' then case when type <> 'string' then 'an id' end
     when 'time' then case when type <> 'string' then 'a time' end
-    -- Of a longer one no pattern can be made.
+    -- Longer texts make no valid pattern.
     when 'text' then case when type <> 'string' then 'a text' when length(given) > 1000 then 'a text of at most 1000 characters' end
     when 'texts' then case
       when type = 'array' and value <> '[]' and not value @? '$[*] ? (@.type() != "string")' then null
@@ -41,7 +41,7 @@ $$;
 create function internal.checked_filters(filters jsonb, kinds jsonb) returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
--- Filters with their values checked; one that is null or an empty text filters nothing.
+-- Return the filters with checked values; null and empty text are left out.
 declare
   name text;
   value jsonb;
@@ -69,7 +69,7 @@ $$;
 create function internal.checked_cursor(after jsonb, key text) returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
--- A cursor {<key>, id} as an earlier page gave it. A reward may be null or what JSON has no number for.
+-- Check a cursor {<key>, id} of an earlier page. A reward may be null, or a text such as NaN.
 begin
   if after is null or after = 'null' then
     return null;
@@ -100,7 +100,7 @@ $$;
 
 create function internal.literal_pattern(text text) returns text
 language sql immutable set search_path = ''
--- As a regular expression that means itself: `~*` reads long texts twice as fast as `ilike` does.
+-- A regular expression that matches the text literally: `~*` is twice as fast as `ilike` on long texts.
 as $$ select '***=' || text $$;
 
 revoke execute on function internal.checked_value, internal.checked_filters, internal.checked_cursor, internal.check_range,

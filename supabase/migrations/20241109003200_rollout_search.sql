@@ -9,13 +9,13 @@ as $$ select substr(of_text, greatest(place - 60, 1), 160) $$;
 create function internal.next_step_with(of_rollout_id uuid, pattern text, after_step integer) returns integer
 language plpgsql stable set search_path = ''
 as $$
--- The next turn that may hold a text: its texts are read as one, which is faster, so that the text may also lie across two of them.
+-- The next turn that may contain a text. Its fields are searched as one text, which is faster; a match may span two of them.
 begin
   return (
     select a.step_number from public.agent_states a
     where a.rollout_id = of_rollout_id and a.step_number > after_step
       and (concat_ws(e'\n', a.observation, a.thought, a.action, a.memory_summary) ~* pattern
-        -- A scalar: of `exists`, Postgres may think that it is best to read the whole table first.
+        -- A scalar subquery: for `exists`, Postgres may choose to read the whole table.
         or (select true from public.tool_calls t where t.agent_state_id = a.id and concat_ws(e'\n', t.tool_input, t.tool_output) ~* pattern limit 1))
     order by a.step_number limit 1);
 end
@@ -41,7 +41,7 @@ $$;
 create function internal.first_match(of_rollout_id uuid, pattern text) returns jsonb
 language plpgsql stable set search_path = ''
 as $$
--- Where a text is first found in a rollout; null: nowhere.
+-- The first match of a text in a rollout, or null.
 declare
   step integer;
   m record;
@@ -90,7 +90,7 @@ $$;
 create function internal.rollout_tests(f jsonb) returns text
 language sql immutable set search_path = ''
 as $$
-  -- What can be told of a rollout by its row alone.
+  -- Conditions on the columns of a rollout.
   select 'true' || coalesce(string_agg(' and ' || format(t.test, f ->> t.name), '' order by t.name), '')
     || case when coalesce((f ->> 'include_rewound')::boolean, false) then '' else ' and r.rewound_at is null' end
   from (values
@@ -99,7 +99,7 @@ as $$
     ('status', 'r.status in (select jsonb_array_elements_text(%L::jsonb))'),
     ('source', 'r.source in (select jsonb_array_elements_text(%L::jsonb))'),
     ('step_from', 'r.step >= %L::bigint'), ('step_to', 'r.step <= %L::bigint'),
-    -- Postgres takes NaN for larger than any number; it is in no range.
+    -- Postgres sorts NaN above every number; it is in no range.
     ('reward_from', 'r.total_reward >= %L::double precision and r.total_reward < ''NaN'''),
     ('reward_to', 'r.total_reward <= %L::double precision'),
     ('turns_from', 'r.step_count >= %L::bigint'), ('turns_to', 'r.step_count <= %L::bigint'),
@@ -121,7 +121,7 @@ $$;
 create function internal.rollout_scope(f jsonb) returns text
 language plpgsql stable set search_path = ''
 as $$
--- What the walk is over: as few rollouts as one index finds. The order in which they are shown is the same by each of them.
+-- The index range to scan: the smallest that one index gives. The order of the results does not depend on it.
 declare
   of_run text := format('r.training_run_id = %L::uuid', f ->> 'training_run_id');
   of_steps text := format('%s and r.rewound_at is null and r.step >= %L::bigint and r.step <= %L::bigint',
@@ -153,7 +153,7 @@ $$;
 create function internal.bounded_scope(f jsonb) returns text
 language sql stable set search_path = ''
 as $$
-  -- Ranges of what the walk is ordered by are where it begins and ends.
+  -- Filters on the sort column bound the scan.
   select internal.rollout_scope(f) || coalesce(string_agg(' and ' || format(b.bound, f ->> b.name), ''), '')
   from (values
     (false, 'created_from', 'r.created_at >= %L::timestamptz'), (false, 'created_to', 'r.created_at <= %L::timestamptz'),
@@ -165,7 +165,7 @@ $$;
 create function internal.rollout_order(sort text, shown boolean) returns text
 language sql immutable set search_path = ''
 as $$
-  -- As the indexes are ordered, forwards or backwards; `shown`: with what has no reward at the end, where an index has it first.
+  -- The order of the indexes, forwards or backwards; with `shown`, rollouts without a reward come last instead of first.
   select case sort
     when 'newest' then 'r.created_at desc, r.id'
     when 'oldest' then 'r.created_at, r.id desc'
@@ -177,7 +177,7 @@ $$;
 create function internal.rollouts_after(sort text, after jsonb) returns text[]
 language sql immutable set search_path = ''
 as $$
-  -- Conditions that, one after the other, give what comes after a cursor; each is a stretch of the index.
+  -- Conditions that together select the rows after a cursor; each is one range of the index.
   select array(select format(c, coalesce(after ->> 'created_at', after ->> 'reward'), after ->> 'id') from unnest(case
     when sort = 'newest' and after is not null then
       array['r.created_at = %1$L::timestamptz and r.id > %2$L::uuid', 'r.created_at < %1$L::timestamptz']
@@ -220,7 +220,7 @@ create function internal.next_rollouts(sort text, scope text, tests text, after 
   out ids uuid[], out places integer[], out looked integer, out last_id uuid)
 language plpgsql stable set search_path = ''
 as $$
--- Look at the next so many of a walk: which of them pass the tests, and which was the last.
+-- Read the next rows of the scan; return those that pass the tests, and the last one read.
 declare
   stretches text := (
     select string_agg(format('(select r.id, r.created_at, r.total_reward, r.training_run_id, r.group_id, r.task_id, r.environment, r.model,
@@ -243,7 +243,7 @@ $$;
 create function internal.has_called(of_rollout_id uuid, tool text, failed boolean) returns boolean
 language plpgsql stable set search_path = ''
 as $$
--- Whether a rollout called a tool (null: any). failed: whether one of those calls failed; that none did is true of who made none.
+-- Whether a rollout called a tool (null: any). With `failed`, whether one of the calls failed; false also matches rollouts without calls.
 begin
   if failed is null then
     return exists (select 1 from public.agent_states a join public.tool_calls t on t.agent_state_id = a.id
@@ -258,7 +258,7 @@ $$;
 create function internal.match_of_rollout(of_rollout_id uuid, f jsonb) returns jsonb
 language plpgsql stable set search_path = ''
 as $$
--- Null: what happened in the rollout is not what was asked for. Else where the text was found, or {} if there is none to find.
+-- Null: the rollout does not match. Otherwise the place of the text, or {} without a text filter.
 begin
   if f ?| array['tool', 'tool_failed'] and not internal.has_called(of_rollout_id, f ->> 'tool', (f ->> 'tool_failed')::boolean) then
     return null;
@@ -272,7 +272,7 @@ returns jsonb
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_variable
--- A walk along an index that looks at every rollout in its way, and ends when the page is full or the time is over.
+-- Scan an index range and test every rollout in it, until the page is full or the time is over.
 declare
   stop_at timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);
   f jsonb := internal.checked_rollout_filters(filters);
@@ -302,7 +302,7 @@ begin
         found := found || batch.ids[i];
         matches := matches || nullif(match, '{}');
       end if;
-      -- At the last of the batch nothing is left behind.
+      -- After the last row of the batch there is nothing to skip.
       if batch.places[i] < batch.looked and (cardinality(found) = page_size or (is_slow and clock_timestamp() >= stop_at)) then
         last_id := batch.ids[i];
         batch.looked := batch.places[i];

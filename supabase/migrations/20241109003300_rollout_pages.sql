@@ -1,7 +1,7 @@
 -- Reading one rollout of any length, a page of turns at a time.
 
 create function public.rollout_outline(rollout_id uuid) returns jsonb
--- Alone: other workers would take longer to begin than this takes.
+-- Without parallel workers: starting them takes longer than the query.
 language plpgsql stable set search_path = '' set jit = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
@@ -18,7 +18,7 @@ begin
       where w.rollout_id = rollout_outline.rollout_id and w.step_number is not null group by w.step_number
     ), turns as (
       select a.step_number, w.reward, coalesce(c.n, 0) as tools, coalesce(c.errors, 0) as errors, a.duration_ms,
-        -- In bytes: to count characters, all texts would have to be read.
+        -- In bytes: counting characters would read all texts.
         coalesce(octet_length(a.observation), 0) + coalesce(octet_length(a.action), 0) + coalesce(octet_length(a.thought), 0) as chars
       from public.agent_states a left join called c using (step_number) left join rewarded w using (step_number)
       where a.rollout_id = rollout_outline.rollout_id)
@@ -40,7 +40,7 @@ comment on function public.rollout_outline is 'All turns of a rollout in columns
 create function internal.cut_json(name text, value jsonb, max_chars integer) returns jsonb
 language sql immutable set search_path = ''
 as $$
-  -- {name: value}, or, of one that is long, its text cut and {name_cut: true}.
+  -- {name: value}; a long value is cut as text, with {name_cut: true}.
   select case when length(value::text) > max_chars then jsonb_build_object(name, left(value::text, max_chars), name || '_cut', true)
     else jsonb_build_object(name, value) end
 $$;
@@ -123,7 +123,7 @@ comment on function public.rollout_turns is 'Turns of a rollout from a step on, 
 create function internal.token_texts(response jsonb) returns jsonb
 language sql immutable set search_path = ''
 as $$
-  -- Of an answer in the shape of OpenAI's, the texts of its tokens.
+  -- The texts of the tokens in a response in OpenAI's format.
   select jsonb_path_query_array(c.content, '$[*].token')
   from (select coalesce(response #> '{choices,0,logprobs,content}', response #> '{logprobs,content}') as content) c
   where jsonb_typeof(c.content) = 'array'
@@ -155,7 +155,7 @@ comment on function public.turn_generation is 'A generation token by token: {com
 create function internal.places_in(of_text text, pattern text, needle_length integer, max_places integer) returns setof integer
 language sql immutable set search_path = ''
 as $$
-  -- Between a stretch and the next is a place. Stretches are handed out one by one: a common letter is not listed a million times.
+  -- A match lies between two parts. The parts are read one by one, up to the limit: a common letter has a million matches.
   select p.place from (
     select (sum(length(s.part) + needle_length) over (order by s.number))::integer - needle_length as place, s.number < max(s.number) over () as is_followed
     from (select regexp_split_to_table(of_text, pattern, 'i') as part, generate_series(1, max_places + 1) as number limit max_places + 1) s

@@ -5,7 +5,8 @@
 create function internal.parting_step(rollout_ids uuid[]) returns integer
 language plpgsql stable set search_path = ''
 as $$
--- The first step at which rollouts saw or did different things, or some had ended. Who has no turns is not compared, nor who is still on the way there.
+-- The first step at which rollouts observed or did different things, or some had ended. Rollouts without turns, or that still run and have
+-- not reached it, are not compared.
 declare
   compared uuid[] := array(select i from unnest(rollout_ids) i where exists (select 1 from public.agent_states a where a.rollout_id = i));
   at_step integer := -1;
@@ -43,7 +44,7 @@ begin
   if not found then
     raise exception using errcode = 'OM404', column = 'group_id', message = format('group %s: unknown id', group_id);
   end if;
-  -- Those that a rewind hid too: the group counts them, and is hidden with them.
+  -- Including rollouts that a rewind hid: the group counts them, and is hidden with them.
   ids := array(select r.id from public.rollouts r where r.group_id = g.id order by r.id limit 200);
   parts_at := internal.parting_step(ids);
   return jsonb_build_object(
@@ -84,7 +85,7 @@ begin
     select jsonb_build_object('step_numbers', coalesce(jsonb_agg(t.step_number order by t.step_number), '[]'),
       'fingerprints', coalesce(jsonb_agg(left(t.hash, 12) order by t.step_number), '[]'))
     from (
-      -- Hashes of the parts, so that no text moves from one part to the next unseen and none is copied together.
+      -- A hash of hashes, so that text moved between fields changes it, and long texts are not concatenated.
       select a.step_number, md5(concat_ws('|', coalesce(md5(a.observation), '-'), coalesce(md5(a.thought), '-'), coalesce(md5(a.action), '-'),
         coalesce(md5(internal.tool_calls_text(a.id)), '-'))) as hash
       from public.agent_states a where a.rollout_id = turn_fingerprints.rollout_id) t);

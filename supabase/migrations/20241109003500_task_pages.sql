@@ -86,7 +86,7 @@ begin
       join public.rollout_groups g on g.id = r.group_id join public.evaluations e on e.id = g.evaluation_id
       where e.checkpoint_id is not null group by e.checkpoint_id
     ), told as (
-      -- What was written down of a checkpoint speaks where its rollouts are not there to.
+      -- Recorded results, for checkpoints without rollouts.
       select s.checkpoint_id, sum(s.episode_count) as rollouts, sum(s.episode_count) as completed, round(sum(s.success_rate * s.episode_count)) as solved,
         coalesce(sum(s.success_rate * s.episode_count) / nullif(sum(s.episode_count) filter (where s.success_rate is not null), 0), avg(s.success_rate)) as success_rate,
         avg(s.mean_reward) filter (where internal.is_finite(s.mean_reward)) as mean_reward
@@ -100,7 +100,7 @@ begin
       'run_name', l.name, 'step', l.step, 'rollouts', l.rollouts, 'completed', l.completed, 'solved', l.solved, 'success_rate', l.success_rate,
       'mean_reward', l.mean_reward) order by l.began_at, l.training_run_id, l.checkpoint_number, l.id), '[]')
     from (
-      -- The latest: there may be thousands.
+      -- The latest, since there may be thousands.
       select c.id, c.checkpoint_number, c.training_run_id, r.name, r.created_at as began_at, c.step, b.rollouts, b.completed, b.solved, b.success_rate, b.mean_reward
       from both_kinds b join public.model_checkpoints c on c.id = b.checkpoint_id left join public.training_runs r on r.id = c.training_run_id
       where c.rewound_at is null order by c.created_at desc, c.id limit 200) l);
@@ -131,7 +131,7 @@ begin
       select p.training_run_id, t.name, count(*) as rollouts, count(*) filter (where p.completed) as completed, count(*) filter (where p.solved) as solved,
         avg(p.reward) as mean_reward, max(p.created_at) as last_at
       from placed p left join public.training_runs t on t.id = p.training_run_id group by p.training_run_id, t.name
-      -- The latest: a task may be part of thousands of runs.
+      -- The latest, since a task may be part of thousands of runs.
       order by last_at desc, p.training_run_id limit 100)
     select jsonb_build_object(
       'sample', (select count(*) from rollouts),
