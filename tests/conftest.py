@@ -195,7 +195,8 @@ def _fetch_package(name: str, version: str, *, cache: str) -> Path:
         if not list(folder.glob(pattern)):
             command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", f"npm:{name}@{version}"]
             env = os.environ | {"DENO_DIR": str(folder), "NO_COLOR": "1"}
-            subprocess.run(command, env=env, check=True, capture_output=True)
+            # Readable for the account that Postgres runs under.
+            subprocess.run(command, env=env, check=True, capture_output=True, umask=0o022)
     return next(folder.glob(pattern))
 
 
