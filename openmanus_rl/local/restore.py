@@ -43,7 +43,7 @@ def restore_backup(
             _load(home, admin, path, new, manifest, moved=progress.moved)
             progress.phase("Checking what was loaded")
             _compare(admin, new, manifest)
-            migrations.migrate(admin.url(new), folder=find_assets().migrations)
+            migrations.migrate(admin.url(new), folder=find_assets().migrations, place=f"the database in {path}")
             _take_properties(outside, new)
             progress.phase("Changing over")
             _swap(admin, outside, new=new, old=old)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, gateway_process, migrations, ports, roles, upgrade
 from openmanus_rl.local.account import account_for, give
-from openmanus_rl.local.assets import find_assets, find_deno
+from openmanus_rl.local.assets import Assets, find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import REQUIRED_FREE_MB, Home, read_json, write_private_json
@@ -66,8 +66,12 @@ def start_stack(
     parts: list[PostgresProcess | GatewayProcess] = []
     try:
         phase("Starting Postgres")
-        postgres, keys, postgres_version = _start_postgres(home, progress)
+        postgres, keys, postgres_version = _start_postgres(home, assets, progress)
         parts.append(postgres)
+        # Before anything is written to it.
+        migrations.plan(
+            roles.superuser_url(keys, postgres.port), folder=assets.migrations, place=f"the database in {home.root}"
+        )
         config = GatewayConfig(
             home=home,
             assets=assets,
@@ -129,7 +133,7 @@ def _choose_port(port: int | None, previous_port: int | None, progress: Progress
     return chosen
 
 
-def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Keys, str]:
+def _start_postgres(home: Home, assets: Assets, progress: Progress) -> tuple[PostgresProcess, Keys, str]:
     binaries = cluster.installed_binaries()
     upgrade.finish_renaming(home)
     upgrade.require_known(home, binaries)
@@ -148,6 +152,12 @@ def _start_postgres(home: Home, progress: Progress) -> tuple[PostgresProcess, Ke
         if home.postgres.stat().st_uid != account.uid:
             give(home.postgres, account)
         if are_new:
+            # The version that made it may need the password that this replaces.
+            migrations.require_known(
+                [migrations.Applied(version) for version in cluster.recorded_versions(home, binaries, account)],
+                migrations.find_migrations(assets.migrations),
+                place=f"the database in {home.root}",
+            )
             if not home.keys.exists():
                 progress.note("keys.json was missing: new keys were made and the database password was changed")
             cluster.set_password(home, binaries, account, password=keys.superuser_password)

@@ -1,4 +1,4 @@
--- Private buckets and who may touch what is in them. The first folder of a path names the run or checkpoint it hangs on.
+-- Private buckets, and which run a stored file belongs to. The first folder of a path is the id of a run or of a checkpoint.
 
 insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_types) values
   ('datasets', 'datasets', false, 50 * 1024 * 1024,
@@ -30,7 +30,7 @@ as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-res
 create function internal.object_run_id(bucket text, name text) returns uuid
 language plpgsql stable security definer set search_path = ''
 as $$
--- The run that a file hangs on, or NULL. In plpgsql, which looks for the tables when it runs: they are made by later migrations.
+-- The run that a file belongs to, or NULL. In plpgsql, which looks tables up when it runs: later migrations create them.
 begin
   if bucket in ('model-checkpoints', 'logs', 'media') then
     return internal.object_folder_id(name);
@@ -41,32 +41,6 @@ begin
 end
 $$;
 
-create function internal.owns_object(bucket text, name text, object_owner text) returns boolean
-language sql stable set search_path = ''
-as $$
-  -- What lies in the folder of a run or a checkpoint is the run owner's; everything else is its uploader's.
-  select case
-    when not internal.is_workspace_bucket(bucket) then false
-    when bucket = 'datasets' or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
-    else coalesce(internal.owns_run(internal.object_run_id(bucket, name)), false)
-  end
-$$;
-
-create policy "members read workspace files" on storage.objects for select to authenticated
-  using (internal.is_workspace_bucket(bucket_id) and (select internal.is_member()));
-create policy "anyone reads files of public runs" on storage.objects for select to anon
-  using (internal.is_public_run(internal.object_run_id(bucket_id, name)));
-create policy "editors add files to what they own" on storage.objects for insert to authenticated
-  with check (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
-    or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))));
-create policy "owners change their files" on storage.objects for update to authenticated
-  using (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
-    or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))))
-  with check (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
-    or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))));
-create policy "owners delete their files" on storage.objects for delete to authenticated
-  using (internal.is_workspace_bucket(bucket_id) and ((select internal.is_admin())
-    or ((select internal.is_editor()) and internal.owns_object(bucket_id, name, owner_id))));
-
-revoke execute on function internal.object_folder_id, internal.object_run_id, internal.owns_object, internal.is_workspace_bucket from public;
-grant execute on function internal.object_folder_id, internal.object_run_id, internal.owns_object, internal.is_workspace_bucket to anon, authenticated, service_role;
+revoke execute on function internal.object_folder_id, internal.is_workspace_bucket, internal.object_run_id from public;
+grant execute on function internal.object_folder_id, internal.is_workspace_bucket, internal.object_run_id
+  to anon, authenticated, service_role;

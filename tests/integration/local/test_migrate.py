@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -183,6 +184,136 @@ def test_a_database_of_a_newer_version_is_refused(new_database: Callable[..., st
         migrations.migrate(url, folder=folder)
 
 
+# The migrations of an earlier development version. The first two have the versions and names of today's.
+EARLIER = [
+    "initial_schema storage_buckets environments_and_tasks training_steps model_checkpoints evaluations rollouts turns",
+    "rewards_and_validations media jobs metrics ingest run_metrics chats rewinds evaluation_figures metric_chunk_merge",
+    "orphans activity run_pages rollout_pages overrides task_pages rollout_differences launches concurrent_writers",
+]
+EARLIER_SQL = "create table public.training_runs (id uuid primary key, name text)"
+
+
+def make_earlier_history(url: str) -> None:
+    """Let a database look as an earlier development version left it, with a run in it."""
+    with psycopg.connect(url) as connection:
+        connection.execute("drop schema if exists public, internal, supabase_migrations cascade")
+        connection.execute("create schema public")
+        connection.execute("create schema supabase_migrations")
+        connection.execute(
+            "create table supabase_migrations.schema_migrations"
+            " (version text not null primary key, statements text[], name text)"
+        )
+        for number, name in enumerate(" ".join(EARLIER).split()):
+            connection.execute(
+                "insert into supabase_migrations.schema_migrations (version, name, statements) values (%s, %s, %s)",
+                [str(20241109000000 + number), name, [EARLIER_SQL]],
+            )
+        connection.execute(EARLIER_SQL.encode())
+        connection.execute("insert into public.training_runs values (gen_random_uuid(), 'mine')")
+
+
+def everything(url: str) -> dict[str, Any]:
+    """Return what the database holds: its objects, the rows of each table, and the roles of its server."""
+    with psycopg.connect(url) as connection:
+        tables = """select c.oid::regclass::text, relowner::regrole::text, relacl::text from pg_class c
+                    where relnamespace::regnamespace::text !~ '^(pg_|information_schema)' order by 1"""
+        found: dict[str, Any] = {"objects": connection.execute(tables).fetchall()}
+        for name in ("public.training_runs", "supabase_migrations.schema_migrations"):
+            found[name] = connection.execute(f"select t::text from {name} t order by 1".encode()).fetchall()
+        found["schemas"] = connection.execute("select nspname, nspacl::text from pg_namespace order by 1").fetchall()
+        # Only the superuser may see the passwords.
+        roles = "select rolname, rolpassword, rolsuper, rolcanlogin, rolcreaterole from pg_authid order by 1"
+        found["roles"] = connection.execute(roles).fetchall()
+    return found
+
+
+def assert_told_what_to_do(message: str) -> None:
+    message = " ".join(message.replace("│", " ").split())
+    for part in (
+        "earlier development version",
+        "nothing was changed",
+        "20241109000002",
+        "openmanus-rl backup FILE",
+        "OPENMANUS_RL_HOME",
+        "DATABASE_URL",
+    ):
+        assert part in message, message
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_database_of_an_earlier_development_version_is_refused_and_left_as_it_was(
+    new_database: Callable[..., str], running: Any, options: list[str]
+) -> None:
+    url = new_database()
+    make_earlier_history(url)
+    before = everything(url)
+    done = running.run("migrate", *options, "--database-url", url)
+    assert done.returncode == 1
+    assert_told_what_to_do(done.stderr)
+    assert everything(url) == before
+
+
+@pytest.mark.parametrize("keys", ["present", "lost"])
+def test_a_home_of_an_earlier_development_version_is_refused_and_left_as_it_was(new_home: Any, keys: str) -> None:
+    home = new_home()
+    home.up()
+    superuser = home.superuser_url()
+    make_earlier_history(superuser)
+    before = everything(superuser)
+    home.run("down")
+    kept = (home.root / "keys.json").read_bytes()
+    if keys == "lost":
+        (home.root / "keys.json").unlink()
+    # As if the gateway were another than the one that was last started, so that its schema would be written anew.
+    state = json.loads((home.root / "state.json").read_text())
+    (home.root / "state.json").write_text(json.dumps(state | {"system_schema_of": "another"}))
+
+    done = home.run("up", "--detach", "--port", "0")
+
+    assert done.returncode == 1
+    assert_told_what_to_do(done.stderr)
+    assert str(home.root) in " ".join(done.stderr.split())
+    assert home.processes() == []
+    assert (home.root / "keys.json").exists() == (keys == "present")
+    (home.root / "keys.json").write_bytes(kept)
+    with server_of(home) as url:
+        assert everything(url) == before
+
+
+@contextmanager
+def server_of(home: Any) -> Iterator[str]:
+    """Run the home's Postgres alone."""
+    folder = Home(home.root)
+    account = account_for(folder.postgres)
+    server = PostgresProcess(
+        home=folder, binaries=cluster.installed_binaries(), account=account, port=ports.free_port()
+    )
+    server.start()
+    password = json.loads(folder.keys.read_text())["superuser_password"]
+    yield f"postgresql://postgres:{password}@{ports.HOST}:{server.port}/postgres"
+    server.stop()
+
+
+def test_a_migration_that_was_changed_after_it_was_applied_is_refused(
+    new_database: Callable[..., str], folder: Path
+) -> None:
+    url = new_database()
+    migrations.migrate(url, folder=folder)
+    first = folder / "20240101000000_one.sql"
+    first.write_text("-- Another comment; nothing else.\n" + first.read_text().replace(" (id int)", "\n  (id int)"))
+    assert migrations.migrate(url, folder=folder).pending == [], "comments and white space do not count"
+    first.write_text(first.read_text().replace("id int", "id bigint"))
+    with pytest.raises(SchemaMismatch, match=r"earlier development version.*20240101000000_one"):
+        migrations.migrate(url, folder=folder)
+
+
+def test_a_database_of_something_else_is_refused(new_database: Callable[..., str], folder: Path) -> None:
+    url = new_database()
+    migrations.migrate(url, folder=folder)
+    with pytest.raises(SchemaMismatch, match=r"migrations of something else .*20240101000000_one"):
+        migrations.migrate(url, folder=find_assets().migrations)
+
+
 def test_listeners_are_told_to_reload_the_schema(new_database: Callable[..., str], folder: Path) -> None:
     url = new_database()
     with psycopg.connect(url, autocommit=True) as listener:
@@ -206,18 +337,20 @@ def test_without_a_database_the_way_out_is_named(fresh_home: Any) -> None:
     assert "openmanus-rl up" in done.stderr
 
 
-@pytest.fixture
-def postgres_15(homes: Path) -> Iterator[str]:
-    """Debian's Postgres 15, the oldest that the migrations support."""
-    binaries = cluster.Binaries(folder=Path("/usr/lib/postgresql/15/bin"), major=15)
-    if not Path(binaries["postgres"]).exists():
-        pytest.skip("Debian's postgresql-15 is not installed; scripts/test installs it as root")
-    home = Home(homes / "postgres-15")
+@pytest.fixture(params=[15, 17])
+def older_postgres(
+    request: pytest.FixtureRequest, homes: Path, postgres_programs: Callable[[int], Path]
+) -> Iterator[str]:
+    """Debian's Postgres 15, the oldest that the migrations support, and 17, which hosted projects run."""
+    major: int = request.param
+    binaries = cluster.Binaries(folder=postgres_programs(major), major=major)
+    home = Home(homes / f"postgres-{major}")
     home.prepare()
     account = account_for(home.postgres)
     home.postgres.mkdir(mode=0o700)
     give(home.postgres, account)
     grant_passage(home.postgres, account)
+    grant_passage(binaries.folder / "postgres", account)
     password = home.root / "password"
     password.write_text("its-password")
     os.chown(password, account.uid, account.gid)
@@ -230,10 +363,10 @@ def postgres_15(homes: Path) -> Iterator[str]:
     server.stop()
 
 
-def test_the_migrations_apply_on_postgres_15(postgres_15: str, tmp_path: Path) -> None:
-    make_system_schema(postgres_15, tmp_path / "home")
-    plan = migrations.migrate(postgres_15, folder=find_assets().migrations)
-    assert len(history(postgres_15)) == len(plan.pending) > 0
+def test_the_migrations_apply_on_older_versions_of_postgres(older_postgres: str, tmp_path: Path) -> None:
+    make_system_schema(older_postgres, tmp_path / "home")
+    plan = migrations.migrate(older_postgres, folder=find_assets().migrations)
+    assert len(history(older_postgres)) == len(plan.pending) > 0
 
 
 def test_a_broken_connection_is_a_transient_error(new_database: Callable[..., str], folder: Path) -> None:

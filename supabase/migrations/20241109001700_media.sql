@@ -1,0 +1,32 @@
+-- Media: frames, screenshots, videos and other files in storage, and what they show.
+
+create table public.media (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid references public.training_runs (id) on delete cascade,
+  rollout_id uuid references public.rollouts (id) on delete cascade,
+  agent_state_id uuid references public.agent_states (id) on delete cascade,
+  kind text not null check (kind in ('frame', 'screenshot', 'image', 'video', 'audio', 'file')),
+  bucket text not null default 'media',
+  path text not null check (path <> ''),
+  content_type text,
+  size_bytes bigint check (size_bytes >= 0),
+  checksum text,
+  width integer check (width > 0),
+  height integer check (height > 0),
+  duration_ms double precision check (duration_ms >= 0),
+  metadata jsonb not null default '{}',
+  owner_id uuid default auth.uid() references auth.users (id) on delete set null,
+  created_at timestamptz not null default now()
+);
+comment on table public.media is 'A file in storage that shows something of a run, a rollout or a turn. One file may be named by many rows.';
+create unique index media_of_a_run on public.media (training_run_id, id);
+create unique index media_of_a_rollout on public.media (rollout_id, id);
+create unique index media_of_a_turn on public.media (agent_state_id, id);
+create unique index media_by_owner on public.media (owner_id, id);
+
+select internal.pin('public.media', 'training_run_id', 'rollout_id', 'agent_state_id');
+select internal.protect('public.media',
+  'internal.owns_or_owns_run(training_run_id, owner_id)
+   and (rollout_id is null or internal.owns_rollout(rollout_id, training_run_id))
+   and (agent_state_id is null or internal.owns_turn(agent_state_id, training_run_id))',
+  'internal.is_public_run(training_run_id)');

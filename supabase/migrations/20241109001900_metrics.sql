@@ -1,0 +1,157 @@
+-- Metric series. One row a point is too slow for training: points are stored in chunks, arrays of one metric of one run, and the view
+-- `metrics` shows them one by one.
+
+create table public.metric_chunks (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid not null references public.training_runs (id) on delete cascade,
+  name text not null check (length(name) between 1 and 500),
+  steps bigint[] not null,
+  values double precision[] not null,
+  times timestamptz[] not null,
+  first_step bigint not null,
+  last_step bigint not null,
+  timeline integer not null default 0,
+  visible_to bigint,
+  updated_at timestamptz not null default now(),
+  constraint metric_chunks_arrays_match check (
+    cardinality(steps) > 0 and cardinality(steps) = cardinality(values) and cardinality(steps) = cardinality(times)),
+  constraint metric_chunks_steps_and_values_known check (array_position(steps, null) is null and array_position(values, null) is null),
+  constraint metric_chunks_steps_not_negative check (first_step >= 0)
+);
+comment on table public.metric_chunks is 'Points of one metric of one run. A writer rewrites its open chunk, by id, as it grows.';
+comment on column public.metric_chunks.visible_to is 'The last step that rewinds of the run left of these points; null: all of them count.';
+create unique index metric_chunks_of_a_metric on public.metric_chunks (training_run_id, name, first_step, id);
+-- For the last point of a run.
+create unique index metric_chunks_by_last_step on public.metric_chunks (training_run_id, last_step desc, id) include (first_step, visible_to);
+
+create function internal.bound_metric_chunk() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  -- A chunk only grows: one that is not longer is an earlier state of it, delivered again.
+  if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
+    old.visible_to := new.visible_to;
+    return old;
+  end if;
+  -- For a chunk without steps, let the constraints report the reason.
+  select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
+  perform internal.follow_run(new.training_run_id);
+  new.visible_to := (
+    select min(w.to_step) from public.rewinds w where w.training_run_id = new.training_run_id and w.timeline > new.timeline);
+  new.updated_at := now();
+  return new;
+end
+$$;
+
+create trigger bound_metric_chunk before insert or update on public.metric_chunks
+  for each row execute function internal.bound_metric_chunk();
+
+select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
+do $$
+begin
+  -- Without lz4, compression took more than half of the time of delivering metrics.
+  if not 'lz4' = any ((select enumvals from pg_catalog.pg_settings where name = 'default_toast_compression')::text[]) then
+    alter table public.metric_chunks
+      alter column steps set storage external, alter column values set storage external, alter column times set storage external;
+  end if;
+end
+$$;
+
+select internal.pin('public.metric_chunks', 'training_run_id');
+select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
+
+-- Reading -----------------------------------------------------------------------------------------------------------------------
+
+create view public.metrics with (security_invoker = true) as
+select c.training_run_id, c.name, p.step, p.value, p.recorded_at, c.id as chunk_id
+from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
+where c.visible_to is null or p.step <= c.visible_to;
+comment on view public.metrics is 'Metric points, one a row. Filters on run and name reach the index.';
+revoke all on public.metrics from public, anon, authenticated, service_role;
+grant select on public.metrics to anon, authenticated, service_role;
+
+create function public.metric_series(
+  training_run_id uuid, names text[] default null, max_points integer default 1000,
+  from_step bigint default null, to_step bigint default null, timeline integer default null)
+returns jsonb
+-- Without jit: Postgres overestimates the length of chunks, and compiling takes longer than the query.
+language plpgsql stable set search_path = '' set jit = off
+as $$
+#variable_conflict use_column
+-- At most max_points per metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
+-- Returns one value: the API truncates rows after the first thousand.
+begin
+  perform internal.require_run(metric_series.training_run_id);
+  if max_points < 2 then
+    raise exception using errcode = 'OM400', message = format('max_points is %s: at least 2 are needed to keep extremes', max_points), column = 'max_points';
+  end if;
+  return (
+  with points as materialized (
+    select c.name, p.step, p.value, p.recorded_at
+    from public.metric_chunks c
+    -- As it is now, or as it was on the given timeline, before later rewinds.
+    cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
+      select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
+        and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
+    cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
+    where c.training_run_id = metric_series.training_run_id
+      and (metric_series.timeline is null or c.timeline <= metric_series.timeline)
+      and (v.visible_to is null or p.step <= v.visible_to)
+      and (metric_series.names is null or c.name = any (metric_series.names))
+      and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
+      and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
+  ), bounds as (
+    -- With NaN, a stretch has a third point.
+    select p.name, min(p.step) as low, max(p.step) as high, count(*) as n,
+      max_points / case when bool_or(p.value = 'NaN') and max_points > 2 then 3 else 2 end as stretches
+    from points p group by p.name
+  ), stretched as (
+    -- Relative to the first step: a double cannot represent every large step.
+    select p.*, case when b.n > max_points then least(b.stretches,
+      width_bucket((p.step - b.low)::double precision, 0, (b.high - b.low)::double precision + 1, b.stretches)) end as stretch
+    from points p join bounds b using (name)
+  ), extremes as (
+    select s.name, s.stretch, min(nullif(s.value, 'NaN')) as low, max(nullif(s.value, 'NaN')) as high
+    from stretched s where s.stretch is not null group by s.name, s.stretch
+  ), kept as (
+    select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
+    union all
+    select * from (
+      select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
+      from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch
+        and (s.value = e.low or s.value = e.high or (s.value = 'NaN' and (max_points > 2 or e.low is null)))
+      order by s.name, s.stretch, s.value, s.step) thinned
+  )
+  select coalesce(jsonb_object_agg(k.name, k.series), '{}')
+  from (
+    select k.name, jsonb_build_object(
+      'steps', jsonb_agg(k.step order by k.step, k.recorded_at),
+      'values', jsonb_agg(k.value order by k.step, k.recorded_at),
+      'times', jsonb_agg(k.recorded_at order by k.step, k.recorded_at)) as series
+    from kept k group by k.name) k);
+end
+$$;
+comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, down-sampled so that extremes survive; those of an earlier timeline as they were before it was rewound.';
+
+create function public.metric_names(training_run_id uuid) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+-- A loose index scan: one look-up per metric, however many points it has.
+begin
+  perform internal.require_run(metric_names.training_run_id);
+  return (
+    with recursive found as (
+      (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id
+         and (c.visible_to is null or c.first_step <= c.visible_to) order by c.name limit 1)
+      union all
+      select (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id and c.name > f.name
+                and (c.visible_to is null or c.first_step <= c.visible_to) order by c.name limit 1)
+      from found f where f.name is not null)
+    select coalesce(jsonb_agg(f.name order by f.name), '[]') from found f where f.name is not null);
+end
+$$;
+comment on function public.metric_names is 'The names of a run''s metrics.';
+
+revoke execute on function internal.bound_metric_chunk from public;
+revoke execute on function public.metric_series, public.metric_names from public, anon, authenticated, service_role;
+grant execute on function public.metric_series, public.metric_names to anon, authenticated, service_role;

@@ -1,0 +1,116 @@
+-- Refusals: a record that cannot be written is reported with its reason.
+
+create function internal.refusal_code(state text) returns text
+language sql immutable set search_path = ''
+as $$
+  -- NULL: not the record's fault (a deadlock, a full disk, a bug), so not a reason to refuse it.
+  select case
+    when state like 'OM%' then state
+    when state = '23503' then 'OM404'
+    when state in ('23505', '23P01') then 'OM409'
+    when state = '42501' then 'OM403'
+    -- 0A000: array functions in the CHECK constraints of metric chunks take one dimension only.
+    when state like '22%' or state like '23%' or state in ('54000', '0A000') then 'OM400'
+  end
+$$;
+
+create function internal.explain_refusal(kind text, id text, state text, message text, detail text, field text, constraint_name text)
+returns text
+language sql stable set search_path = ''
+as $$
+  select case when position(coalesce(id, '-') in message) > 0 and state like 'OM%' then message
+  else format('%s %s: %s', kind, coalesce(id, '(no id)'), case
+    when state = '23502' then format('%s is required', field)
+    when state = '23503' then coalesce(
+      (select format('%s %s is unknown; create it first', m[1], m[2]) from regexp_match(detail, 'Key \(([^)]*)\)=\(([^)]*)\)') m), message)
+    when state = '23505' then coalesce(
+      (select format('there is another one with %s = %s; use its id to change it, or another %s', m[1], m[2], m[1])
+       from regexp_match(detail, 'Key \(([^)]*)\)=\((.*)\) already') m), message)
+    when state = '23514' then (
+      select case
+        when d.definition like '%ANY (ARRAY[%' then format('%s must be one of %s', field,
+          (select string_agg(m[1], ', ') from regexp_matches(d.definition, '''([^'']*)''::text', 'g') m))
+        else format('%s: it must hold that %s', coalesce(field, replace(constraint_name, '_', ' ')),
+          regexp_replace(d.definition, '^CHECK \(\((.*)\)\)$', '\1')) end
+      from (select pg_get_constraintdef(c.oid) as definition from pg_catalog.pg_constraint c
+            where c.conname = constraint_name and c.conrelid = format('public.%I', kind)::regclass) d)
+    when state = '42501' then 'not yours to write; ask its owner or an admin'
+    when field is not null and state like '22%' then format('%s: %s', field, message)
+    else message end) end
+$$;
+
+create function internal.refuse(kind text, ordinal integer, state text, message text, detail text, field text, constraint_name text)
+returns void
+language plpgsql set search_path = ''
+as $$
+declare
+  record_id text;
+  culprit text := nullif(field, '');
+  parent record;
+  unknown text;
+begin
+  record_id := (select s.record ->> 'id' from pg_temp.stage_json s where s.kind = refuse.kind and s.ordinal = refuse.ordinal);
+  if record_id is null and to_regclass('pg_temp.stage_' || kind) is not null then
+    execute format('select s.id::text from pg_temp.%I s where s.ordinal = $1', 'stage_' || kind) into record_id using ordinal;
+  end if;
+  -- Row security is checked before foreign keys: report an unknown parent as unknown, not as forbidden.
+  if state = '42501' then
+    for parent in
+      select a.attname as field, c.confrelid::regclass as known
+      from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+      where c.contype = 'f' and c.conrelid = format('public.%I', kind)::regclass and a.attname <> 'owner_id'
+      order by a.attnum
+    loop
+      execute format('select s.%1$I from pg_temp.%2$I s where s.ordinal = $1 and s.%1$I is not null
+                      and not exists (select 1 from %3$s k where k.id = s.%1$I)', parent.field, 'stage_' || kind, parent.known)
+      into unknown using ordinal;
+      if unknown is not null then
+        state := '23503';
+        detail := format('Key (%s)=(%s)', parent.field, unknown);
+        exit;
+      end if;
+    end loop;
+  end if;
+  if culprit is null then
+    culprit := case
+      when state in ('23503', '23505') then (select m[1] from regexp_match(detail, 'Key \(([^)]*)\)') m)
+      when state = '23514' then (
+        select a.attname from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+        where c.conname = constraint_name and c.conrelid = format('public.%I', kind)::regclass and cardinality(c.conkey) = 1)
+    end;
+  end if;
+  insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
+  values (kind, ordinal, record_id, internal.refusal_code(state), culprit,
+    internal.explain_refusal(kind, record_id, state, message, detail, culprit, constraint_name));
+end
+$$;
+
+-- Records without their parent --------------------------------------------------------------------------------------------------
+
+-- In one statement: halving finds one such record among thousands quickly, and thousands of them slowly.
+create function internal.refuse_orphans(kind text) returns void
+language plpgsql set search_path = ''
+as $$
+declare
+  parent record;
+begin
+  for parent in
+    select a.attname as field, c.confrelid::regclass as known
+    from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+    where c.contype = 'f' and c.conrelid = format('public.%I', kind)::regclass and a.attname in ('rollout_id', 'agent_state_id', 'group_id')
+    order by a.attnum
+  loop
+    execute format(
+      'with orphans as (
+         delete from pg_temp.%1$I s where s.%2$I is not null and not exists (select 1 from %3$s p where p.id = s.%2$I)
+         returning s.ordinal, s.id, s.%2$I as parent)
+       insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
+       select %4$L, o.ordinal, o.id::text, ''OM404'', %2$L, format(''%%s %%s: %%s %%s is unknown; create it first'', %4$L, o.id, %2$L, o.parent)
+       from orphans o', 'stage_' || kind, parent.field, parent.known, kind);
+  end loop;
+end
+$$;
+
+revoke execute on function internal.refusal_code, internal.explain_refusal, internal.refuse, internal.refuse_orphans from public;
+grant execute on function internal.refusal_code, internal.explain_refusal, internal.refuse, internal.refuse_orphans
+  to authenticated, service_role;

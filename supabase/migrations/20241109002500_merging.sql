@@ -1,0 +1,210 @@
+-- Merging of staged records: one function a kind, internal.merge_<kind>(low, high).
+--   * A record with a new id is inserted. Of a kind that can change, a record with a known id updates the fields that it gives: objects
+--     are merged, and NULL changes nothing. Of the other kinds, a known id changes nothing.
+--   * A status change whose status_change_id is in status_history was applied before and changes nothing.
+
+create function internal.refuse_move(field text) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  if field is not null then
+    raise exception using errcode = 'OM409', column = field,
+      message = format('%s: it hangs on another one and cannot move; leave %s out, or create a new one', field, field);
+  end if;
+end
+$$;
+
+create function internal.define_merge(kind text, joins text default '', derived jsonb default '{}') returns void
+language plpgsql set search_path = ''
+as $body$
+-- Create internal.merge_<kind>(low, high) from the table's columns. `derived` maps a column to an expression over the tables in `joins`.
+-- A migration that adds a column calls this again. Every join is by a key, so that a plan made for one record also
+-- suits a thousand.
+declare
+  can_change boolean := (select k.can_change from internal.record_kinds() k where k.kind = define_merge.kind);
+  has_status boolean := exists (select 1 from internal.record_columns(kind) where name = 'status_change_id');
+  -- Parents never change, except that a job may be recorded before its run.
+  fixed text[] := array(
+    select name from internal.record_columns(kind) where kind <> 'jobs' and name = any (array['training_run_id', 'training_step_id',
+      'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
+      and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
+  names text := (select string_agg(format('%I', name), ', ') from internal.record_columns(kind));
+  inserted text := (
+    select string_agg(coalesce(derived ->> name, case
+      when default_value is null or default_value like 'NULL%' then format('s.%I', name)
+      else format('coalesce(s.%I, %s)', name, default_value) end), ', ')
+    from internal.record_columns(kind));
+  updated text := (
+    select string_agg(case
+      when type = 'jsonb' then format('%1$I = case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
+                                else coalesce(s.%1$I, t.%1$I) end', name)
+      -- A new status has its own message, or none.
+      when name = 'status_message' then 'status_message = case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'
+      when name = 'status_change_id' then 'status_change_id = coalesce(s.status_change_id, case when s.status <> t.status then internal.new_id() else t.status_change_id end)'
+      else format('%1$I = coalesce(s.%1$I, t.%1$I)', name) end, ', ')
+    from internal.record_columns(kind)
+    where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
+  -- The field, if any, in which a record names another parent than its row.
+  culprit text := coalesce('case ' || (
+    select string_agg(format('when t.%1$I is distinct from s.%1$I and s.%1$I is not null then %1$L', f), ' ') from unnest(fixed) f) || ' end',
+    'null::text');
+begin
+  if not can_change then
+    execute format($sql$
+      create or replace function internal.%1$I(low integer, high integer) returns void
+      language plpgsql set search_path = '' as $fn$
+      declare
+        added bigint;
+      begin
+        insert into public.%2$I (%3$s)
+        select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high
+        order by s.ordinal
+        on conflict (id) do nothing;
+        get diagnostics added = row_count;
+
+        -- Only a known id, or a record that gives a derived column, can name another parent.
+        if added < (select count(*) + count(*) filter (where num_nonnulls(%8$s) > 0) from pg_temp.%5$I s where s.ordinal between low and high) then
+          perform internal.refuse_move((
+            select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+            where s.ordinal between low and high and %7$s is not null limit 1));
+        end if;
+      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit,
+      coalesce((select string_agg(format('s.%I', key), ', ') from jsonb_object_keys(derived) key where key = any (fixed)), 'null'));
+  else
+    execute format($sql$
+      create or replace function internal.%1$I(low integer, high integer) returns void
+      language plpgsql set search_path = '' as $fn$
+      declare
+        made uuid[];
+        wanted bigint;
+        done bigint;
+        current_round integer := 1;
+      begin
+        -- Round 1 inserts new ids. Later rounds update rows, one record per id at a time, in the order of the batch.
+        update pg_temp.%5$I s set round = r.round
+        from (select o.ordinal, row_number() over (partition by o.id order by o.ordinal)
+                + (exists (select 1 from public.%2$I t where t.id = o.id))::integer as round
+              from pg_temp.%5$I o where o.ordinal between low and high) r
+        where s.ordinal = r.ordinal;
+
+        with added as (
+          insert into public.%2$I (%3$s)
+          select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high and s.round = 1
+          order by s.id
+          on conflict (id) do nothing
+          returning id)
+        select coalesce(array_agg(id), '{}') into made from added;
+        -- Rows that another session inserted meanwhile are updated.
+        update pg_temp.%5$I s set round = s.round + 1
+        where s.ordinal between low and high and s.id = any (array(
+          select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made)));
+
+        perform internal.refuse_move((
+          select %8$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+          where s.ordinal between low and high and %8$s is not null limit 1));
+
+        loop
+          current_round := current_round + 1;
+          exit when not exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round);
+          %9$s
+          select count(*) into wanted from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round;
+          update public.%2$I t set %7$s
+          from pg_temp.%5$I s
+          where t.id = s.id and s.ordinal between low and high and s.round = current_round;
+          get diagnostics done = row_count;
+          if done < wanted and exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round
+                                       and not exists (select 1 from public.%2$I t where t.id = s.id)) then
+            raise exception using errcode = 'OM404', column = 'id', message = 'unknown id; it was deleted meanwhile';
+          elsif done < wanted then
+            raise exception using errcode = 'OM403', message = 'not yours to change; ask its owner or an admin';
+          end if;
+        end loop;
+      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, updated, culprit,
+      case when has_status then format($skip$
+          -- Skip changes that are in the history: they were applied before.
+          update pg_temp.%I s set round = 0
+          where s.ordinal between low and high and s.round = current_round
+            and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
+  end if;
+  execute format('revoke execute on function internal.%I(integer, integer) from public', 'merge_' || kind);
+  execute format('grant execute on function internal.%I(integer, integer) to authenticated, service_role', 'merge_' || kind);
+end
+$body$;
+
+revoke execute on function internal.refuse_move, internal.define_merge from public;
+grant execute on function internal.refuse_move to authenticated, service_role;
+
+-- Kinds -------------------------------------------------------------------------------------------------------------------------
+
+select internal.define_merge('environments');
+select internal.define_merge('tasks');
+select internal.define_merge('validators');
+select internal.define_merge('training_runs');
+-- Without a timeline, a record is of the run's present one.
+select internal.define_merge('training_steps', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
+select internal.define_merge('model_checkpoints', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
+select internal.define_merge('evaluations', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
+select internal.define_merge('evaluation_results',
+  'left join public.model_checkpoints p on p.id = s.checkpoint_id',
+  '{"training_run_id": "p.training_run_id"}');
+select internal.define_merge('rollout_groups',
+  'left join public.training_steps p on p.id = s.training_step_id left join public.evaluations e on e.id = s.evaluation_id',
+  '{"training_run_id": "coalesce(p.training_run_id, e.training_run_id)"}');
+select internal.define_merge('rollouts',
+  'left join public.rollout_groups g on g.id = s.group_id
+   left join public.training_steps n on n.id = g.training_step_id
+   left join public.evaluations e on e.id = g.evaluation_id
+   left join public.training_runs p on p.id = coalesce(g.training_run_id, s.training_run_id)',
+  '{"training_run_id": "case when g.id is null then s.training_run_id else g.training_run_id end",
+    "task_id": "coalesce(s.task_id, g.task_id)",
+    "task_description": "coalesce(s.task_description, g.task_description)",
+    "environment": "coalesce(s.environment, e.environment, p.environment, case when p.id is not null then ''default'' end)",
+    "source": "coalesce(s.source, case e.kind when ''eval'' then ''evaluation'' else e.kind end, ''training'')",
+    "step": "coalesce(n.step, e.step, s.step)",
+    "timeline": "coalesce(s.timeline, n.timeline, e.timeline, p.timeline, 0)"}');
+select internal.define_merge('agent_states', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
+select internal.define_merge('observations', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.observations t where t.agent_state_id = s.agent_state_id))"}');
+select internal.define_merge('generations', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.generations t where t.agent_state_id = s.agent_state_id))"}');
+select internal.define_merge('tool_calls', 'left join public.agent_states p on p.id = s.agent_state_id',
+  '{"training_run_id": "p.training_run_id",
+    "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.tool_calls t where t.agent_state_id = s.agent_state_id))"}');
+select internal.define_merge('rewards', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
+-- Named after its validator, a verdict can still be told from the others after the validator is deleted.
+select internal.define_merge('validations',
+  'left join public.rollouts p on p.id = s.rollout_id left join public.validators v on v.id = s.validator_id',
+  '{"training_run_id": "p.training_run_id", "validator_name": "coalesce(s.validator_name, v.external_id, ''default'')"}');
+select internal.define_merge('media', 'left join public.rollouts p on p.id = s.rollout_id',
+  '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end"}');
+select internal.define_merge('jobs');
+
+-- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table.
+create function internal.merge_metric_chunks(low integer, high integer) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  perform internal.refuse_move((
+    select 'training_run_id' from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id
+    where s.ordinal between low and high and s.training_run_id <> t.training_run_id limit 1));
+
+  insert into public.metric_chunks as t (id, training_run_id, timeline, name, steps, values, times)
+  select s.id, coalesce(s.training_run_id, k.training_run_id), coalesce(s.timeline, k.timeline, p.timeline, 0), coalesce(s.name, k.name),
+    s.steps, s.values, s.times
+  from pg_temp.stage_metric_chunks s
+  left join public.metric_chunks k on k.id = s.id
+  left join public.training_runs p on p.id = s.training_run_id
+  where s.ordinal between low and high
+    -- Of several records of a chunk, the longest: the others are earlier states of it.
+    and not exists (select 1 from pg_temp.stage_metric_chunks o where o.id = s.id and o.ordinal between low and high and o.ordinal <> s.ordinal
+      and (cardinality(o.steps), o.ordinal) > (cardinality(s.steps), s.ordinal))
+  order by s.id
+  on conflict (id) do update set steps = excluded.steps, values = excluded.values, times = excluded.times
+  where cardinality(excluded.steps) > cardinality(t.steps);
+end
+$$;
+
+revoke execute on function internal.merge_metric_chunks from public;
+grant execute on function internal.merge_metric_chunks to authenticated, service_role;

@@ -1,0 +1,247 @@
+-- Ingest: the only way to write records. A batch is staged and merged in one transaction, in the order of internal.record_kinds, so that
+-- parents come before children. A record that cannot be written is refused with its reason, and the other records are written.
+--
+-- Under READ COMMITTED a statement sees what was committed before it began: lock first, then read. Locks are taken in one order: runs,
+-- the rows of each kind by id, their groups, and last the evaluation whose figures change.
+
+-- Locks -------------------------------------------------------------------------------------------------------------------------
+
+create function internal.lock_runs(kinds text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Lock the runs of a batch: those that it changes against other changes, the others against rewinds.
+declare
+  sources text := (
+    select string_agg(case k
+      when 'training_runs' then 'select s.id, true from pg_temp.stage_training_runs s'
+      when 'rollout_groups' then
+        'select p.training_run_id, false from pg_temp.stage_rollout_groups s join public.training_steps p on p.id = s.training_step_id union all
+         select e.training_run_id, false from pg_temp.stage_rollout_groups s join public.evaluations e on e.id = s.evaluation_id'
+      else format('select s.training_run_id, false from pg_temp.%1$I s union all
+         select t.training_run_id, false from pg_temp.%1$I s join public.%2$I t on t.id = s.id', 'stage_' || k, k)
+        || case k when 'rollouts' then ' union all
+         select g.training_run_id, false from pg_temp.stage_rollouts s join public.rollout_groups g on g.id = s.group_id' else '' end
+      end, ' union all ')
+    from unnest(kinds) k
+    where k in ('training_runs', 'training_steps', 'model_checkpoints', 'evaluations', 'rollout_groups', 'rollouts', 'metric_chunks'));
+  run record;
+begin
+  if sources is null then
+    return;
+  end if;
+  for run in execute format('select w.id, bool_or(w.changes) as changes from (%s) w (id, changes) where w.id is not null group by w.id order by w.id', sources) loop
+    if run.changes then
+      perform 1 from public.training_runs r where r.id = run.id for no key update;
+    else
+      perform 1 from public.training_runs r where r.id = run.id for key share;
+    end if;
+  end loop;
+end
+$$;
+
+create function internal.lock_rows(kind text, low integer, high integer) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  if kind in ('observations', 'generations', 'tool_calls') then
+    -- The position is computed from the last one of the turn.
+    execute format(
+      'select 1 from public.agent_states a where a.id in (
+         select s.agent_state_id from pg_temp.%I s where s.ordinal between $1 and $2 and s.position is null)
+       order by a.id for no key update', 'stage_' || kind) using low, high;
+  elsif kind <> 'metric_chunks' and (select k.can_change from internal.record_kinds() k where k.kind = lock_rows.kind) then
+    execute format(
+      'select 1 from public.%I t where t.id in (select s.id from pg_temp.%I s where s.ordinal between $1 and $2) order by t.id for no key update',
+      kind, 'stage_' || kind) using low, high;
+  end if;
+end
+$$;
+
+-- Merging a batch ---------------------------------------------------------------------------------------------------------------
+
+create function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
+language plpgsql set search_path = ''
+as $$
+-- Process the whole range at once; if a record fails, halve the range until the record is found.
+declare
+  message text;
+  detail text;
+  field text;
+  constraint_name text;
+  retry boolean := false;
+begin
+  begin
+    if stage = 'type' then
+      perform internal.type_records(kind, low, high);
+    else
+      perform internal.lock_rows(kind, low, high);
+      execute format('select internal.%I($1, $2)', 'merge_' || kind) using low, high;
+    end if;
+    return;
+  exception when others then
+    if internal.refusal_code(sqlstate) is null then
+      raise;
+    end if;
+    -- Another session may just have inserted the same row, detected by another unique index than the id's, or made the
+    -- same change: try again.
+    if low = high and sqlstate in ('23505', 'OM409') and stage = 'merge' and not again then
+      retry := true;
+    elsif low = high then
+      get stacked diagnostics message = message_text, detail = pg_exception_detail, field = column_name, constraint_name = constraint_name;
+      perform internal.refuse(kind, low, sqlstate, message, detail, field, constraint_name);
+      return;
+    end if;
+  end;
+  if retry then
+    perform internal.merge_range(stage, kind, low, high, again => true);
+    return;
+  end if;
+  perform internal.merge_range(stage, kind, low, (low + high) / 2);
+  perform internal.merge_range(stage, kind, (low + high) / 2 + 1, high);
+end
+$$;
+
+create function internal.beat_runs(kinds text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- A write is a heartbeat of its run. Done last, so that no writer locks the run's row while it writes the rest, and without
+-- waiting: whoever has locked the row is about to update it.
+declare
+  sources text := (
+    select string_agg(case k
+      when 'training_runs' then 'select id from pg_temp.stage_training_runs'
+      when 'training_steps' then 'select training_run_id from pg_temp.stage_training_steps'
+      when 'metric_chunks' then 'select training_run_id from pg_temp.stage_metric_chunks'
+      when 'rollouts' then 'select r.training_run_id from pg_temp.stage_rollouts s join public.rollouts r on r.id = s.id'
+      else 'select r.training_run_id from (select distinct rollout_id from pg_temp.stage_agent_states) s join public.rollouts r on r.id = s.rollout_id'
+      end, ' union ')
+    from unnest(kinds) k where k in ('training_runs', 'training_steps', 'metric_chunks', 'rollouts', 'agent_states'));
+begin
+  if sources is not null then
+    execute format(
+      'update public.training_runs t set heartbeat_at = now()
+       where t.id = any (array(
+         select r.id from public.training_runs r
+         where r.id in (%s) and r.status = ''running'' and (r.heartbeat_at is null or r.heartbeat_at < now() - interval ''5 seconds'')
+         for no key update skip locked))', sources);
+  end if;
+end
+$$;
+
+-- `jit = off` here and below: Postgres estimates millions of staged records, and would compile for half a second.
+create function internal.merge_stage(kinds text[], all_or_nothing boolean default false) returns jsonb
+language plpgsql set search_path = '' set jit = off
+as $$
+-- Merge the staged records; return their number and the refused ones.
+declare
+  k text;
+  low integer;
+  high integer;
+  received bigint := 0;
+  refused jsonb;
+  first_refusal record;
+  marks_itself text := current_setting('openmanus_rl.marks_itself', true);
+begin
+  perform internal.lock_runs(kinds);
+  perform set_config('openmanus_rl.marks_itself', 'on', true);
+  for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
+    execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
+    continue when low is null;
+    perform internal.refuse_orphans(k);
+    perform internal.merge_range('merge', k, low, high);
+  end loop;
+  perform set_config('openmanus_rl.marks_itself', coalesce(marks_itself, ''), true);
+  perform internal.mark_staged(kinds);
+  perform internal.beat_runs(kinds);
+
+  if all_or_nothing then
+    select r.* into first_refusal from pg_temp.stage_refused r join internal.record_kinds() p using (kind) order by p.place, r.ordinal limit 1;
+    if found then
+      raise exception using errcode = first_refusal.code, message = first_refusal.message,
+        detail = jsonb_build_object('kind', first_refusal.kind, 'index', first_refusal.ordinal, 'id', first_refusal.id, 'field', first_refusal.field)::text,
+        column = coalesce(first_refusal.field, '');
+    end if;
+  end if;
+  select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'index', r.ordinal, 'id', r.id, 'code', r.code, 'field', r.field,
+    'message', r.message) order by p.place, r.ordinal), '[]')
+  into refused from pg_temp.stage_refused r join internal.record_kinds() p using (kind);
+  return jsonb_build_object('received', received, 'refused', refused);
+end
+$$;
+comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
+
+-- Writing -----------------------------------------------------------------------------------------------------------------------
+
+create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false) returns jsonb
+language plpgsql set search_path = '' set jit = off
+as $$
+declare
+  kinds text[];
+  k text;
+  high integer;
+  answer jsonb;
+  rows jsonb;
+  returned jsonb := '{}';
+begin
+  perform internal.open_stage(array(
+    select r.kind from internal.record_kinds() r
+    where batch ? r.kind or (batch ? 'agent_states' and r.kind in ('tool_calls', 'observations', 'generations', 'rewards'))));
+  kinds := internal.stage_batch(batch);
+  foreach k in array kinds loop
+    select max(s.ordinal) into high from pg_temp.stage_json s where s.kind = k;
+    perform internal.merge_range('type', k, 0, high);
+  end loop;
+  answer := internal.merge_stage(kinds, all_or_nothing);
+  answer := answer || jsonb_build_object('received', (select count(*) from pg_temp.stage_json));
+
+  if return_rows then
+    foreach k in array kinds loop
+      execute format(
+        'select coalesce(jsonb_agg(to_jsonb(t) order by s.ordinal), ''[]'') from pg_temp.%I s join public.%I t on t.id = s.id', 'stage_' || k, k)
+      into rows;
+      returned := returned || jsonb_build_object(k, rows);
+    end loop;
+    answer := answer || jsonb_build_object('rows', returned);
+  end if;
+  return answer;
+end
+$$;
+comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Says which records it refused and why.';
+
+create function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
+returns jsonb
+language plpgsql set search_path = ''
+as $$
+-- Change the status of an existing row, together with other fields.
+declare
+  known boolean;
+  answer jsonb;
+begin
+  if internal.next_statuses(entity, 'pending') is null then
+    raise exception using errcode = 'OM400', column = 'entity', message = format('entity %s: has no status', entity);
+  end if;
+  if status is null then
+    raise exception using errcode = 'OM400', column = 'status', message = format('%s %s: status is required', entity, entity_id);
+  end if;
+  -- Locked, so that it is not deleted meanwhile: ingest would insert it again. Users who may read but not change it are refused below.
+  execute format('select 1 from public.%I t where t.id = $1 for no key update', entity) using entity_id;
+  execute format('select exists (select 1 from public.%I t where t.id = $1)', entity) into known using entity_id;
+  if not known then
+    raise exception using errcode = 'OM404', column = 'id', message = format('%s %s: unknown id', entity, entity_id);
+  end if;
+  answer := public.ingest(
+    jsonb_build_object(entity, jsonb_build_array(
+      coalesce(fields, '{}') || jsonb_build_object(
+        'id', entity_id, 'status', status, 'status_message', message, 'status_change_id', change_id))),
+    all_or_nothing => true, return_rows => true);
+  return answer -> 'rows' -> entity -> 0;
+end
+$$;
+comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
+
+revoke execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
+  from public;
+grant execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
+  to authenticated, service_role;
+revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
+grant execute on function public.ingest, public.change_status to authenticated, service_role;
