@@ -56,6 +56,11 @@ _ADAPTERS: dict[str, Callable[[Any], Any]] = {
     **{f"{kind}[]": _array for kind in _PLAIN_ARRAYS},
 }
 
+
+class _Orphan(Exception):
+    """A record names a parent that is not there."""
+
+
 # What never changes, and the field by which it hangs on a rollout or on a turn.
 _PARENTS = {
     "agent_states": "rollout_id",
@@ -66,18 +71,7 @@ _PARENTS = {
 }
 _PARENT_TABLES = {"rollout_id": "rollouts", "agent_state_id": "agent_states"}
 # Something is there already, hangs on nothing, or is no such thing: the merge tells which record it is.
-_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, *_BAD_VALUES)
-
-
-# As the merge does: whoever writes of a run says that it is alive.
-_BEAT = """
-update public.training_runs set heartbeat_at = now() where id = any (%s::uuid[]) and status = 'running'
-  and (heartbeat_at is null or heartbeat_at < now() - interval '5 seconds')
-"""
-
-# Who watches is told once, after the last row, and not by a trigger for each.
-_MARK_LATER = "select set_config('openmanus_rl.marks_itself', 'on', true)"
-_MARK = "select internal.mark_runs(%s::uuid[])"
+_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _Orphan, *_BAD_VALUES)
 
 
 class Loader:
@@ -140,42 +134,40 @@ class Loader:
         return self._connection
 
     def _copy_what_is_new(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
-        connection.execute(_MARK_LATER)
         numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
         chunks = _new_chunks(connection, numbered.get("metric_chunks", []))
         if chunks:
             numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
+        written = {chunk["training_run_id"] for chunk in chunks.values()}
+        connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)])
         merged = {kind: entries for kind, entries in numbered.items() if kind not in _PARENTS and entries}
-        # They may hang on turns, and all else on what turns hang on.
+        # Media may reference turns: load it last.
         media = merged.pop("media", None)
         refused = self._copy_and_merge(connection, merged) if merged else []
         if chunks:
             copy_chunks(connection, sql.Identifier("public", "metric_chunks"), chunks.items(), staged=False)
-        runs: dict[str, dict[str, Any]] = {"rollout_id": {}, "agent_state_id": {}}
+        written |= self._copy_turns(connection, batch)
+        if media is not None:
+            refused += self._copy_and_merge(connection, {"media": media})
+        if written:
+            connection.execute("select internal.end_copy(%s::uuid[])", [list(written)])
+        return refused
+
+    def _copy_turns(self, connection: PostgresConnection, batch: Batch) -> set[str | None]:
+        """Copy turns and their parts, and return the runs that they are of."""
+        runs: dict[str, dict[str, str | None]] = {"rollout_id": {}, "agent_state_id": {}}
         for kind, parent in _PARENTS.items():
-            entries = numbered.get(kind, [])
+            records = batch.get(kind, ())
             known = runs[parent]
-            _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for _, record in entries})
-            placed = []
-            for number, record in entries:
-                if record[parent] in known:
-                    placed.append(_placed(record, known[record[parent]]))
-                else:
-                    refused.append(_orphan(kind, number, record, parent))
+            _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for record in records})
+            if not all(record[parent] in known for record in records):
+                raise _Orphan(kind)
+            placed = [_placed(record, known[record[parent]]) for record in records]
             if kind == "agent_states":
                 runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
             if placed:
                 self._copy(connection, kind, placed, sql.Identifier("public", kind))
-        if media is not None:
-            refused += self._copy_and_merge(connection, {"media": media})
-        written = {run for known in runs.values() for run in known.values()}
-        alive = written - {None}
-        if alive:
-            connection.execute(_BEAT, [list(alive)])
-        written |= {chunk["training_run_id"] for chunk in chunks.values()}
-        if written:
-            connection.execute(_MARK, [list(written)])
-        return refused
+        return {run for known in runs.values() for run in known.values()}
 
     def _copy_and_merge(
         self, connection: PostgresConnection, batch: Mapping[str, list[tuple[int, Record]]]
@@ -236,12 +228,6 @@ def _placed(record: Record, run_id: str | None) -> Record:
     if record.get("training_run_id", run_id) != run_id:
         raise ValueError(f"{record['id']}: of another run than what it hangs on")
     return {**record, "training_run_id": run_id}
-
-
-def _orphan(kind: str, index: int, record: Record, parent: str) -> dict[str, Any]:
-    """Return a refusal as the merge would word it; found here, thousands of them cost no more than one."""
-    message = f"{kind} {record['id']}: {parent} {record[parent]} is unknown; create it first"
-    return {"kind": kind, "index": index, "id": record["id"], "code": "OM404", "field": parent, "message": message}
 
 
 def _find_runs(connection: PostgresConnection, runs: dict[str, Any], table: str, ids: set[str]) -> None:

@@ -101,11 +101,21 @@ begin
 end
 $$;
 
+create function internal.beat(run_ids uuid[]) returns void
+language sql set search_path = ''
+as $$
+  -- A write is a heartbeat of its run. Done last, so that no writer locks the run's row while it writes the rest, and without
+  -- waiting: whoever has locked the row is about to update it.
+  update public.training_runs t set heartbeat_at = now()
+  where t.id = any (array(
+    select r.id from public.training_runs r
+    where r.id = any (run_ids) and r.status = 'running' and (r.heartbeat_at is null or r.heartbeat_at < now() - interval '5 seconds')
+    for no key update skip locked))
+$$;
+
 create function internal.beat_runs(kinds text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- A write is a heartbeat of its run. Done last, so that no writer locks the run's row while it writes the rest, and without
--- waiting: whoever has locked the row is about to update it.
 declare
   sources text := (
     select string_agg(case k
@@ -118,12 +128,7 @@ declare
     from unnest(kinds) k where k in ('training_runs', 'training_steps', 'metric_chunks', 'rollouts', 'agent_states'));
 begin
   if sources is not null then
-    execute format(
-      'update public.training_runs t set heartbeat_at = now()
-       where t.id = any (array(
-         select r.id from public.training_runs r
-         where r.id in (%s) and r.status = ''running'' and (r.heartbeat_at is null or r.heartbeat_at < now() - interval ''5 seconds'')
-         for no key update skip locked))', sources);
+    execute format('select internal.beat(array(%s))', sources);
   end if;
 end
 $$;
@@ -169,6 +174,28 @@ begin
 end
 $$;
 comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
+
+-- Copying -----------------------------------------------------------------------------------------------------------------------
+-- A client that connects to Postgres may copy new rows straight to the tables of turns, their parts and metric chunks, between these two
+-- calls and in the same transaction.
+
+create function internal.begin_copy(run_ids uuid[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Lock the runs of metric chunks against rewinds, and mark the runs once at the end instead of row by row.
+begin
+  perform 1 from public.training_runs r where r.id = any (run_ids) order by r.id for key share;
+  perform set_config('openmanus_rl.marks_itself', 'on', true);
+end
+$$;
+
+create function internal.end_copy(run_ids uuid[]) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  perform internal.mark_runs(run_ids), internal.beat(run_ids);
+end
+$$;
 
 -- Writing -----------------------------------------------------------------------------------------------------------------------
 
@@ -239,9 +266,10 @@ end
 $$;
 comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
 
-revoke execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
-  from public;
-grant execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat_runs, internal.merge_stage
+revoke execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage,
+  internal.begin_copy, internal.end_copy from public;
+grant execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage
   to authenticated, service_role;
+grant execute on function internal.begin_copy, internal.end_copy to service_role;
 revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
 grant execute on function public.ingest, public.change_status to authenticated, service_role;

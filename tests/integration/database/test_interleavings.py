@@ -11,6 +11,9 @@ from threading import Barrier
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row, tuple_row
+
+from openmanus_rl.gateway.loading import Loader
 
 from .interleaving import BEGIN, COMMIT, ROLLBACK, Stage, Step, orders, sql
 from .writing import Connection, Database, Record, count, history, new_id, new_run, row, write
@@ -176,7 +179,22 @@ def _chunk(run_id: str, chunk_id: str, steps: list[int], **more: object) -> Reco
     } | more
 
 
-@pytest.mark.parametrize("kind", ["training_steps", "rollouts", "metric_chunks", "a grown chunk", "a step by hand"])
+def _copy(batch: Record) -> Step:
+    """A step that loads a batch as the recorder does where Postgres is near."""
+
+    def load(connection: Connection) -> None:
+        connection.row_factory = tuple_row  # type: ignore[assignment]
+        try:
+            assert Loader("")._copy_what_is_new(connection, batch) == []  # type: ignore[arg-type]
+        finally:
+            connection.row_factory = dict_row
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "kind", ["training_steps", "rollouts", "metric_chunks", "a grown chunk", "a chunk by COPY", "a step by hand"]
+)
 def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, stage: Stage, kind: str) -> None:
     for order in orders([2, 2]):
         run_id, chunk_id = new_run(db), new_id()
@@ -188,6 +206,7 @@ def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, st
             "training_steps": send({"training_steps": [{"training_run_id": run_id, "step": 5, "timeline": 0}]}),
             "rollouts": send({"rollouts": [{"training_run_id": run_id, "step": 5, "timeline": 0}]}),
             "metric_chunks": send({"metric_chunks": [_chunk(run_id, new_id(), [4, 5], timeline=0)]}),
+            "a chunk by COPY": _copy({"metric_chunks": [_chunk(run_id, new_id(), [4, 5], timeline=0)]}),
             "a grown chunk": send({"metric_chunks": [_chunk(run_id, chunk_id, [1, 2, 3, 4, 5])]}),
             "a step by hand": sql("insert into public.training_steps (training_run_id, step) values (%s, 5)", run_id),
         }[kind]
