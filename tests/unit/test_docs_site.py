@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,19 +30,44 @@ _LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 _LOADED = re.compile(r"""<(?:script|img|link|iframe|source)\b[^>]*?(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
 
 
+def build(checkout: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    # Not --quiet: what is not told is not counted, and --strict then passes whatever is wrong.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, env=env, cwd=checkout, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for name in ("docs", "scripts/lib"):
+        shutil.copytree(ROOT / name, checkout / name)
+    for name in (
+        "mkdocs.yml",
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "benchmarks",
+        "supabase",
+        "openmanus_rl",
+    ):
+        (checkout / name).symlink_to(ROOT / name)
+    with (checkout / "docs" / "backup.md").open("a") as page:
+        page.write("\n[a page](nowhere.md), [a heading](resume.md#nothing), [a file](../LICENSE)\n")
+
+    done = build(checkout, tmp_path / "site")
+
+    assert done.returncode != 0
+    assert [text for text in ("nowhere.md", "resume.md#nothing", "../LICENSE") if text not in done.stderr] == []
+    assert "3 warnings" in done.stdout + done.stderr
 
 
 def test_the_site_builds_with_every_page(site: Path) -> None:
