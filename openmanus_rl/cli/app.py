@@ -51,13 +51,24 @@ class LazyGroup(TyperGroup):
             found.command(cmd_name)(command)
         loaded = typer.main.get_command(found)
         loaded.name = cmd_name
+        _unwrap_help(loaded)
         return loaded
+
+
+def _unwrap_help(command: Any) -> None:
+    """Join the lines of each help paragraph: Typer keeps line breaks of the source, whatever the terminal's width."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(
+        paragraph if paragraph.startswith("\b") else " ".join(paragraph.split()) for paragraph in paragraphs
+    )
+    for part in getattr(command, "commands", {}).values():
+        _unwrap_help(part)
 
 
 app = typer.Typer(
     name="openmanus-rl",
     cls=LazyGroup,
-    help="Record, see and steer agentic RL training.",
+    help="Record RL training runs of agents, inspect them, and manage the database they are stored in.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -73,10 +84,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Record, see and steer agentic RL training."""
+    """Record RL training runs of agents, inspect them, and manage the database they are stored in."""
 
 
 def main() -> None:

@@ -27,8 +27,8 @@ from openmanus_rl.local.restore import holds_records, require_readable, restore_
 from openmanus_rl.local.stack_file import StackInfo
 from openmanus_rl.settings import Settings, load_settings
 
-_FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, one file.")]
-_YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")]
+_FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Path of the backup file.")]
+_YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,19 @@ class _Embedded:
 
 def backup(
     file: _FileArgument,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the embedded stack's database and stored files to one file, while it runs.
+    """Write the database and stored files of the embedded stack to one file, while the stack is running.
 
-    The file holds one moment: recording may go on meanwhile. It is read again and compared before this says that it is
-    done. It holds everything that was recorded, the users and their password digests: keep it private. The keys of this
-    installation (keys.json) are not in it.
+    The backup is a consistent snapshot; recording may continue meanwhile. The file is read back and verified before the
+    command succeeds. It contains everything that was recorded, the users and their password hashes: keep it private.
+    The keys of this installation (keys.json) are not included.
 
     \b
     openmanus-rl backup monday.backup
-    openmanus-rl restore monday.backup --check   read it again and compare
-    openmanus-rl restore monday.backup           put it back, here or on another machine
+    openmanus-rl restore monday.backup --check   verify the file
+    openmanus-rl restore monday.backup           restore it, on this machine or another
     """
     stack = _embedded(load_settings(), attempt="backup")
     target = file.absolute()
@@ -64,22 +64,22 @@ def backup(
     if as_json:
         print_json(report)
     else:
-        output.print(f"[bold green]Wrote {escape(str(file))}[/], and checked it")
+        output.print(f"[bold green]Wrote {escape(str(file))}[/] and verified it")
         _show(report)
 
 
 def restore(
     file: _FileArgument,
-    check: Annotated[bool, typer.Option("--check", help="Only read the file and compare it; change nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Verify the file without restoring it.")] = False,
     yes: _YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace the embedded stack's database and stored files by those of a backup.
+    """Replace the database and stored files of the embedded stack with those of a backup.
 
-    The backup is checked, loaded beside the present data, compared and brought to this version's schema; only then the
-    two change places, and the stack restarts. Until that moment nothing changes, and a failure leaves all as it was.
-    Where something is recorded already, the word `restore` must be typed. Users come from the backup; the keys stay
-    this installation's. What waits in this machine's spools is delivered to the restored database.
+    The backup is verified, loaded next to the current data, compared and migrated to the installed version; only then
+    it replaces the current data and the stack restarts. A failure before that changes nothing. If anything is recorded
+    already, you must type `restore` to confirm. Users come from the backup; the keys of this installation are kept.
+    Records that are waiting in this machine's spools are delivered to the restored database.
 
     \b
     openmanus-rl restore monday.backup --check
@@ -94,7 +94,9 @@ def restore(
         require_readable(path, manifest)
         stack = _embedded(load_settings(), attempt="restore")
         if holds_records(stack.admin):
-            _confirm("restore", f"This replaces all that is recorded in {stack.home.root} by {path.name}.", yes=yes)
+            _confirm(
+                "restore", f"This replaces everything that is recorded in {stack.home.root} with {path.name}.", yes=yes
+            )
         with _bar() as progress:
             restore_backup(stack.home, stack.admin, path, manifest, progress=progress)
         _restart(stack)
@@ -102,15 +104,15 @@ def restore(
     if as_json:
         print_json(report)
         return
-    output.print(f"[bold green]{'The file is whole' if check else 'Restored'}[/]")
+    output.print(f"[bold green]{'The file is intact' if check else 'Restored'}[/]")
     _show(report)
 
 
 def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
-    """Remove every run, rollout, metric, task and stored file of the embedded stack; users, members and keys stay.
+    """Delete every run, rollout, metric, task and stored file of the embedded stack. Users, members and keys are kept.
 
-    The word `reset` must be typed. There is no way back but a backup. What waits in this machine's spools is not
-    removed: `openmanus-rl sync` delivers it before, or it arrives later, where its run is still known.
+    You must type `reset` to confirm. This cannot be undone except by restoring a backup. Records that are waiting in
+    this machine's spools are not deleted; run `openmanus-rl sync` first to deliver them.
 
     \b
     openmanus-rl backup before.backup
@@ -119,13 +121,13 @@ def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
     stack = _embedded(load_settings(), attempt="reset")
     counts = count_records(stack.admin)
     what = f"{counts['runs']:,} runs, {counts['rollouts']:,} rollouts and {counts['files']:,} files"
-    running = f" {counts['running']:,} runs are still running: what they record from now on is refused."
-    _confirm("reset", f"This removes {what} from {stack.home.root}.{running if counts['running'] else ''}", yes=yes)
+    running = f" {counts['running']:,} runs are still running: what they record from now on will be refused."
+    _confirm("reset", f"This deletes {what} from {stack.home.root}.{running if counts['running'] else ''}", yes=yes)
     reset_record(stack.home, stack.admin)
     if as_json:
         print_json({"removed": counts})
     else:
-        output.print(f"Removed {what}; users, members and keys stay")
+        output.print(f"Deleted {what}; users, members and keys are kept")
 
 
 def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
@@ -134,7 +136,7 @@ def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
     running = launch.find_running(home)
     if not settings.is_embedded and (settings.url is None or names_another(settings, running)):
         raise UnsupportedError(
-            f"`openmanus-rl {attempt}` works on the embedded stack, and the settings name another database",
+            f"`openmanus-rl {attempt}` works on the embedded stack only, and the settings point to another database",
             hint='use `pg_dump --format=custom "$DATABASE_URL"` and `pg_restore` for that database, and '
             "`supabase storage cp --recursive` for its files; or unset SUPABASE_URL and DATABASE_URL",
         )
@@ -151,9 +153,9 @@ def _confirm(word: str, consequence: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput(f"{consequence} Nobody is here to confirm it", hint="give --yes if that is meant")
+        raise InvalidInput(f"{consequence} There is no terminal to ask for confirmation", hint="pass --yes to confirm")
     messages.print(escape(consequence))
-    if typer.prompt(f"Type {word} to go on", err=True).strip() != word:
+    if typer.prompt(f"Type {word} to continue", err=True).strip() != word:
         raise typer.Abort
 
 
@@ -190,7 +192,7 @@ def _show(report: dict[str, Any]) -> None:
         f"{report['files']:,} files",
     }
     if report["missing_files"]:
-        facts["Missing"] = f"{len(report['missing_files']):,} files that the database names were not in storage"
+        facts["Missing"] = f"{len(report['missing_files']):,} files that the database refers to are not in storage"
     print_facts(facts)
 
 

@@ -24,22 +24,22 @@ from openmanus_rl.settings import Settings, key_kind, load_settings
 
 def dashboard(
     address: Annotated[
-        str | None, typer.Option("--address", help="On a hosted project: where its dashboard is deployed.")
+        str | None, typer.Option("--address", help="Hosted project: URL where the dashboard is deployed.")
     ] = None,
-    email: Annotated[
-        str | None, typer.Option("--email", help="On a hosted project: whose account the link signs in to.")
-    ] = None,
+    email: Annotated[str | None, typer.Option("--email", help="Hosted project: account to sign in to.")] = None,
     export: Annotated[
         Path | None,
-        typer.Option("--export", metavar="DIR", help="Write the dashboard's files for the project of the settings."),
+        typer.Option(
+            "--export", metavar="DIR", help="Write the dashboard as static files for the project in the settings."
+        ),
     ] = None,
-    base: Annotated[str, typer.Option("--base", help="With --export: the path it will be served under.")] = "/",
+    base: Annotated[str, typer.Option("--base", help="With --export: URL path under which it will be served.")] = "/",
     force: Annotated[
-        bool, typer.Option("--force", help="With --export: write into a folder that holds other files.")
+        bool, typer.Option("--force", help="With --export: write into a folder that is not empty.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a link that signs in to the dashboard, once and within a day; exit code 3 when nothing runs.
+    """Print a sign-in link to the dashboard, valid once and for one day; exit code 3 if the stack is not running.
 
     \b
     openmanus-rl dashboard
@@ -55,16 +55,16 @@ def dashboard(
         link, who = _hosted_link(settings, address, email)
     elif address is not None or email is not None:
         raise typer.BadParameter(
-            "is for a hosted project; set SUPABASE_URL and its keys", param_hint="--address/--email"
+            "is for hosted projects only; set SUPABASE_URL and its keys", param_hint="--address/--email"
         )
     elif running is None:
-        message = "nothing runs here; start it with `openmanus-rl up`"
+        message = "nothing is running here; start it with `openmanus-rl up`"
         print_json({"running": False, "message": message}) if as_json else print_error(message)
         raise typer.Exit(NOT_RUNNING)
     else:
         link, who = sign_in_link(running), OWNER_EMAIL
         if find_assets().dashboard is None:
-            messages.print("This installation has no dashboard: its address shows none until one is built")
+            messages.print("This installation has no dashboard; build it with scripts/build_dashboard")
     if as_json:
         print_json({"running": True, "dashboard_url": link, "email": who})
     else:
@@ -73,18 +73,16 @@ def dashboard(
 
 def _hosted_link(settings: Settings, address: str | None, email: str | None) -> tuple[str, str]:
     for option, value, what in (
-        ("--address", address, "where the dashboard is deployed (`--export` makes the files to deploy)"),
-        ("--email", email, "whose account the link signs in to"),
+        ("--address", address, "the URL where the dashboard is deployed (`--export` writes the files to deploy)"),
+        ("--email", email, "the account to sign in to"),
     ):
         if value is None:
-            raise typer.BadParameter(f"is missing: say {what}", param_hint=option)
+            raise typer.BadParameter(f"is required: {what}", param_hint=option)
     assert address is not None
     assert email is not None
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.fragment:
-        raise typer.BadParameter(
-            f"{address!r} is not an address such as https://runs.example.org/", param_hint="--address"
-        )
+        raise typer.BadParameter(f"{address!r} is not a URL such as https://runs.example.org/", param_hint="--address")
     settings.require_service_role_key()
 
     # Here, not above: it loads every database client, which the embedded stack's link need not wait for.
@@ -94,7 +92,7 @@ def _hosted_link(settings: Settings, address: str | None, email: str | None) -> 
     if users.find_by_email(email) is None:
         raise NotFoundError(
             f"{email} has no account at {settings.require_url()}",
-            hint=f"`openmanus-rl members add {email} --role viewer` makes one",
+            hint=f"`openmanus-rl members add {email} --role viewer` creates one",
         )
     return f"{address}#token_hash={users.make_sign_in_token(email)}", email
 
@@ -104,10 +102,12 @@ def _export(settings: Settings, folder: Path, *, base: str, force: bool, as_json
         raise typer.BadParameter(f"{base!r} must begin and end with a slash", param_hint="--base")
     source = find_assets().dashboard
     if source is None:
-        raise StackError("this installation has no dashboard to export; a released package carries one")
+        raise StackError(
+            "this installation has no dashboard to export; build it with scripts/build_dashboard, or install a wheel"
+        )
     if settings.url is None:
         raise SettingsError(
-            "SUPABASE_URL is missing: exported files serve one hosted project",
+            "SUPABASE_URL is missing: the exported files are for one hosted project",
             setting="SUPABASE_URL",
             hint="set SUPABASE_URL and SUPABASE_ANON_KEY; the embedded stack serves its dashboard itself",
         )
@@ -121,5 +121,5 @@ def _export(settings: Settings, folder: Path, *, base: str, force: bool, as_json
         print_json({"exported": str(folder), "base": base, "supabaseUrl": settings.url})
     else:
         output.print(
-            f"The dashboard of {escape(settings.url)} is in {escape(str(folder))}, to be served under {escape(base)}"
+            f"Wrote the dashboard of {escape(settings.url)} to {escape(str(folder))}; serve it under {escape(base)}"
         )

@@ -46,31 +46,31 @@ _UNWRAPPED_WIDTH = 10_000
 
 @app.callback()
 def _datasets() -> None:
-    """Bring datasets to the bucket `datasets`."""
+    """Upload datasets to the bucket `datasets`."""
 
 
 @app.command()
 def upload(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder that holds one folder per environment.")
-    ] = Path("data"),
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with one subfolder per environment.")] = Path(
+        "data"
+    ),
     environment: Annotated[
         list[str] | None, typer.Option("--environment", "-e", help="Only this environment; may be repeated.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be uploaded, and upload nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be uploaded without uploading.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
     """Upload DIR/<environment>/* to the bucket `datasets`, as <environment>/<file name>.
 
-    A file whose very content is already there is left alone, so that running it again costs little. Hidden files,
-    folders within an environment's folder and files outside of one are skipped, and listed. A file may have 50 MB.
+    Files that are already in the bucket with the same content are skipped. Hidden files, nested folders and files
+    outside an environment's folder are skipped and listed. A file may have up to 50 MB.
 
-    It goes to the Supabase that SUPABASE_URL and SUPABASE_SERVICE_ROLE_KEY name (environment or .env.supabase), else
-    to the embedded stack. The exit code is 1 if any file failed; the others are uploaded all the same. Ctrl-C ends it
-    with what was done so far, and exit code 130.
+    The target is the Supabase that SUPABASE_URL and SUPABASE_SERVICE_ROLE_KEY name (environment or .env.supabase), or
+    else the embedded stack. The exit code is 1 if any file failed; the other files are still uploaded. Ctrl-C stops
+    with exit code 130 and reports what was done.
 
-    Example: data/alfworld/train.json becomes alfworld/train.json. The folder of the environment ALE/Pong-v5 is called
-    ALE=2FPong-v5, here and in the bucket.
+    Example: data/alfworld/train.json becomes alfworld/train.json. A slash in an environment's name is written =2F, in
+    the folder and in the bucket: ALE/Pong-v5 is ALE=2FPong-v5.
     """
     folder = scan_datasets(directory, environments=environment or ())
     outcomes: list[DatasetOutcome] = []
@@ -86,7 +86,7 @@ def upload(
     else:
         _print_summary(folder, outcomes)
     if interrupted:
-        messages.print("interrupted; run it again to go on, what is there unchanged is left alone")
+        messages.print("interrupted; run the command again to continue: files that are uploaded already are skipped")
         raise typer.Exit(_EXIT_INTERRUPTED)
     if any(outcome.status == "failed" for outcome in outcomes):
         raise typer.Exit(1)
@@ -157,9 +157,11 @@ def _print_summary(folder: DatasetFolder, outcomes: list[DatasetOutcome]) -> Non
     for skipped in folder.skipped:
         messages.print(f"[dim]skipped {escape(str(skipped.file))}: {escape(skipped.reason)}[/]")
     if not outcomes:
-        output.print(f"{escape(str(folder.directory))}: no datasets to upload; put files into a folder per environment")
+        output.print(
+            f"{escape(str(folder.directory))}: no datasets to upload; put files into one folder per environment"
+        )
         return
-    table = Table("file", "what happened", "size", "in datasets, or why not", box=None, pad_edge=False)
+    table = Table("file", "result", "size", "path or reason", box=None, pad_edge=False)
     for outcome in outcomes:
         table.add_row(
             escape(str(outcome.file)),

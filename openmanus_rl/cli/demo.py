@@ -24,19 +24,19 @@ _CURVE_COLUMNS = 60
 
 def demo(
     steps: Annotated[
-        int, typer.Option("--steps", min=1, max=1000, help="Training steps, of 24 rollouts each.")
+        int, typer.Option("--steps", min=1, max=1000, help="Number of training steps; each has 24 rollouts.")
     ] = DEFAULT_STEPS,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed trains the same agent again.")
+        int, typer.Option("--seed", min=0, max=2**31 - 1, help="Random seed; the same seed trains the same agent.")
     ] = 0,
-    name: Annotated[str, typer.Option("--name", help="What the run is called.")] = "demo: fetch things in a house",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    name: Annotated[str, typer.Option("--name", help="Name of the run.")] = "demo: fetch things in a house",
+    as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
-    """Train a small agent and record it: something real to look at, in under a minute.
+    """Train a small agent and record the training run, in under a minute.
 
-    The agent learns to find and fetch things in text houses, by group-relative policy gradient (GRPO). Every rollout,
-    turn, tool call, reward, evaluation and checkpoint is recorded. With no Supabase in the settings the embedded stack
-    is used, and started if need be.
+    The agent learns to find and fetch things in text-based houses, with a group-relative policy gradient (GRPO). Every
+    rollout, turn, tool call, reward, evaluation and checkpoint is recorded. If the settings name no Supabase, the
+    embedded stack is used, and started if it is not running.
 
     \b
     openmanus-rl demo
@@ -44,7 +44,7 @@ def demo(
     """
     name = name.strip()
     if not 1 <= len(name) <= 500:
-        raise typer.BadParameter("1 to 500 characters are needed", param_hint="--name")
+        raise typer.BadParameter("must have 1 to 500 characters", param_hint="--name")
     with phases("Connecting"):
         get_gateway()
     result = _train_with_progress(steps=steps, seed=seed, name=name)

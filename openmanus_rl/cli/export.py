@@ -24,25 +24,30 @@ _COUNTED = {"runs": "runs", "metrics": "runs"}
 
 def export(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="A .parquet or .jsonl file, or - for JSONL to stdout.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="A .parquet or .jsonl file, or - for JSONL on stdout.")],
     run: Annotated[
-        list[str] | None, typer.Option("--run", help="Of this run: an id, its start, or a run_name; may be repeated.")
+        list[str] | None,
+        typer.Option("--run", help="Only this run: an id, the start of an id, or a run_name; may be repeated."),
     ] = None,
-    status: Annotated[str | None, typer.Option("--status", help="With this status (of the rollout, or run).")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only rollouts (or runs) with this status.")] = None,
     success: Annotated[bool, typer.Option("--success", help="Only rollouts that succeeded.")] = False,
-    min_reward: Annotated[float | None, typer.Option("--min-reward", help="Rollouts of at least this reward.")] = None,
-    max_reward: Annotated[float | None, typer.Option("--max-reward", help="Rollouts of at most this reward.")] = None,
+    min_reward: Annotated[
+        float | None, typer.Option("--min-reward", help="Only rollouts with at least this total reward.")
+    ] = None,
+    max_reward: Annotated[
+        float | None, typer.Option("--max-reward", help="Only rollouts with at most this total reward.")
+    ] = None,
     environment: EnvironmentOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of rows to export.")] = None,
     include_rewound: RewoundOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write runs, rollouts, turns, metrics, or rollouts as chats to train on, to a file.
+    """Export runs, rollouts, turns, metrics, or rollouts as chats for training, to a file.
 
-    Columns that hold any JSON are JSON text. Turns hold their tool calls, tokens and rewards, and of a chat that grows
-    from turn to turn what is new. A chat is a rollout's messages with its reward. Memory stays the same however much is
-    exported; a file appears only once it is whole.
+    JSON columns are exported as JSON text. Turns include their tool calls, tokens and rewards, and of a chat only the
+    messages that are new in the turn. A chat is a rollout's messages with its reward. Rows are streamed, so memory use
+    does not grow with the export; the file appears only when it is complete.
 
     \b
     openmanus-rl export rollouts rollouts.parquet --run my-run
@@ -52,7 +57,7 @@ def export(
     check_choice("KIND", kind, list(KINDS))
     to_stdout = out == "-"
     if to_stdout and as_json:
-        raise typer.BadParameter("stdout takes the rows already; give a file", param_hint="--json")
+        raise typer.BadParameter("cannot be combined with OUT -, because the rows go to stdout", param_hint="--json")
     selection = Selection(
         run_ids=list(dict.fromkeys(str(find_run(reference)["id"]) for reference in run or ())),
         status=status,

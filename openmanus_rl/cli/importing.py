@@ -29,26 +29,34 @@ _FORMAT_NAMES = {"openmanus-rl": "steps of OpenManus-RL's rollout script", "chat
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help=".jsonl, .jsonl.gz or .json; - is stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="A .jsonl, .jsonl.gz or .json file; - reads stdin.")
+    ],
     format_name: Annotated[
-        str, typer.Option("--format", help=f"One of {', '.join(_FORMATS)}; auto goes by the first line of a file.")
+        str,
+        typer.Option("--format", help=f"One of {', '.join(_FORMATS)}; auto detects the format from the first line."),
     ] = "auto",
     run: Annotated[
-        str | None, typer.Option("--run", help="Into this run, by run_name or id; a name that is new begins a run.")
+        str | None,
+        typer.Option(
+            "--run",
+            help="Run to import into: a run_name or id. A new name creates a run. Default: named after the file.",
+        ),
     ] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", help="The environment, whatever the lines say.")
+        str | None, typer.Option("--environment", help="Environment of the rollouts; overrides what the lines say.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring rollouts into a run that were recorded elsewhere.
+    """Import rollouts that were recorded elsewhere.
 
-    Two forms are read: the steps that OpenManus-RL's rollout script dumps, one a line, and conversations, one a line,
-    as messages (role, content), conversations (from, value), or prompt and completion, with reward, success and
-    whatever else is said of them. Without --run, a file goes to a run named after it.
+    Two formats are supported, both with one JSON object per line: the steps that OpenManus-RL's rollout script writes,
+    and conversations, as messages (role, content), conversations (from, value), or prompt and completion, with reward,
+    success and other fields.
 
-    Imported again, the same lines bring nothing twice, and an import that was interrupted goes on. Lines that can't be
-    taken are named with the reason, and the exit code is then 1; all others are written.
+    Importing the same lines again creates no duplicates, and an interrupted import can be continued by running it
+    again. Lines that cannot be imported are listed with the reason, and the exit code is then 1; all other lines are
+    imported.
 
     \b
     openmanus-rl import rollouts.jsonl --run alfworld-baseline --environment alfworld
@@ -76,7 +84,7 @@ def import_(
 def _run_name(files: list[str]) -> str:
     if len(files) > 1 or files[0] == "-":
         what = "several files" if len(files) > 1 else "standard input"
-        raise typer.BadParameter(f"{what}: say into which run, as in --run my-run", param_hint="--run")
+        raise typer.BadParameter(f"{what}: name the run to import into, for example --run my-run", param_hint="--run")
     name = Path(files[0]).name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
@@ -94,7 +102,7 @@ def _import(importing: Import, files: list[str], target: Target, load: Load) -> 
     except KeyboardInterrupt:
         target.interrupt()
     except TransientError:
-        messages.print("[dim]What was read so far is written; the same command again goes on.[/]")
+        messages.print("[dim]What was read so far is stored; run the same command again to continue.[/]")
         raise
     except OpenManusError:
         target.interrupt()
@@ -154,4 +162,4 @@ def _show(report: dict[str, Any]) -> None:
         f"{escape(report['run_name'])}; {report['refused']:,} of {report['lines']:,} lines refused"
     )
     if report["interrupted"]:
-        messages.print("interrupted; the same command again goes on, and brings nothing twice")
+        messages.print("interrupted; run the same command again to continue, without duplicates")

@@ -20,11 +20,11 @@ from openmanus_rl.records.statuses import MemberRole
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Say who belongs to the workspace. A viewer reads; an editor also records and changes what it owns; an admin "
-    "changes everything. Needs the secret (service role) key.",
+    help="Manage the members of the workspace. A viewer reads; an editor also records and changes its own runs; "
+    "an admin changes everything. Requires the secret (service role) key.",
 )
 
-WhoArgument = Annotated[str, typer.Argument(metavar="EMAIL|USER_ID", help="Who: an email address or a user id.")]
+WhoArgument = Annotated[str, typer.Argument(metavar="EMAIL|USER_ID", help="Email address or user id of the account.")]
 
 _ROLES = get_args(MemberRole)
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
@@ -33,13 +33,13 @@ _LEAST_PASSWORD_LENGTH = 8
 
 def _check_role(role: str) -> str:
     if role not in _ROLES:
-        raise typer.BadParameter(f"{role!r} is no role; choose from {', '.join(_ROLES)}")
+        raise typer.BadParameter(f"{role!r} is not a role; choose one of {', '.join(_ROLES)}")
     return role
 
 
 @app.command("list")
 def list_members(as_json: JsonOption = False) -> None:
-    """Show every member with its role."""
+    """List all members and their roles."""
     emails = {user["id"]: user.get("email") or "" for user in get_gateway().users.list_all()}
     members = []
     offset: int | None = 0
@@ -66,12 +66,12 @@ def add(
     role: Annotated[str, typer.Option("--role", help=f"One of {', '.join(_ROLES)}.", callback=_check_role)] = "viewer",
     password: Annotated[
         str | None,
-        typer.Option("--password", help="For a new account. Default: a random one, which is printed once."),
+        typer.Option("--password", help="Password of a new account. Default: a random one, printed once."),
     ] = None,
-    display_name: Annotated[str | None, typer.Option("--display-name", help="What to call the member.")] = None,
+    display_name: Annotated[str | None, typer.Option("--display-name", help="Display name of the member.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a member; an email address without an account gets one, with a password to pass on.
+    """Add a member. If the email address has no account, one is created and its password printed.
 
     \b
     openmanus-rl members add ada@example.org --role editor
@@ -84,28 +84,30 @@ def add(
             password = generated = secrets.token_urlsafe(12)
         elif len(password) < _LEAST_PASSWORD_LENGTH:
             raise typer.BadParameter(
-                f"at least {_LEAST_PASSWORD_LENGTH} characters are needed", param_hint="--password"
+                f"at least {_LEAST_PASSWORD_LENGTH} characters are required", param_hint="--password"
             )
         user = get_gateway().users.create(who.strip(), password=password)
         created = True
     else:
         if password is not None:
-            raise typer.BadParameter(f"{who} has an account already, whose password stays", param_hint="--password")
+            raise typer.BadParameter(
+                f"{who} already has an account; its password is not changed", param_hint="--password"
+            )
         present = MemberManager.find_member(user["id"])
         if present is not None:
             raise ConflictError(
-                f"{who} is a member already, as {present['role']}",
+                f"{who} is already a member with the role {present['role']}",
                 field="user_id",
-                hint=f"change that with `openmanus-rl members set-role {who} {role}`",
+                hint=f"change it with `openmanus-rl members set-role {who} {role}`",
             )
         created = False
     member = MemberManager.save_member(user["id"], _as_role(role), display_name=display_name)
     if as_json:
         print_json({**member, "email": user.get("email"), "account_created": created, "password": generated})
         return
-    output.print(f"[bold green]{escape(user.get('email') or who)}[/] is now a member, as {role}")
+    output.print(f"[bold green]{escape(user.get('email') or who)}[/] is now a member with the role {role}")
     if generated is not None:
-        output.print(f"Its new account's password, shown only now: [bold]{escape(generated)}[/]")
+        output.print(f"Password of the new account, shown only once: [bold]{escape(generated)}[/]")
 
 
 @app.command("set-role")
@@ -128,7 +130,7 @@ def set_role(
 
 @app.command()
 def remove(who: WhoArgument, as_json: JsonOption = False) -> None:
-    """End a membership; the account and what it recorded stay.
+    """Remove a member. The account and everything it recorded are kept.
 
     \b
     openmanus-rl members remove ada@example.org
@@ -150,7 +152,7 @@ def _find_member(who: str) -> Row:
     user = _find_user(who)
     member = MemberManager.find_member(user["id"]) if user else None
     if member is None:
-        raise NotFoundError(f"{who} is no member", field="user_id", hint="see `openmanus-rl members list`")
+        raise NotFoundError(f"{who} is not a member", field="user_id", hint="see `openmanus-rl members list`")
     return member
 
 

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 def migrate(
     database_url: Annotated[
         str | None,
-        typer.Option("--database-url", help="The database. Default: DATABASE_URL, or the running embedded stack."),
+        typer.Option(
+            "--database-url", help="Database to migrate. Default: DATABASE_URL, or the running embedded stack."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be applied and change nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List pending migrations without applying them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
-    """Apply the migrations that a database lacks, in the history that the Supabase CLI keeps too."""
+    """Apply pending migrations to a database. Uses the same history table as the Supabase CLI."""
     # Here, not above: it loads every database client, which the other commands need not wait for.
     from openmanus_rl.local import migrations
 

@@ -17,15 +17,15 @@ __all__ = [
     "order_from",
 ]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many to show at most.")]
-OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="How many to skip.")]
-EnvironmentOption = Annotated[str | None, typer.Option("--environment", help="In this environment.")]
-RewoundOption = Annotated[bool, typer.Option("--include-rewound", help="Also what a rewind of its run hid.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Maximum number of rows to show.")]
+OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="Number of rows to skip.")]
+EnvironmentOption = Annotated[str | None, typer.Option("--environment", help="Only this environment.")]
+RewoundOption = Annotated[bool, typer.Option("--include-rewound", help="Include rollouts hidden by a rewind.")]
 
 
 def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Raise `BadParameter` unless the value is one of the choices."""
     if value is not None and value not in choices:
         raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}", param_hint=option)
 

@@ -26,7 +26,7 @@ def find_run(reference: str) -> Row:
         reference,
         lambda condition: TrainingRunManager.list_runs(filters=condition, limit=_SHOWN_CANDIDATES + 1),
         noun="run",
-        way_out="list them with `openmanus-rl runs list`; an id, its first characters or a run_name will do",
+        way_out="list them with `openmanus-rl runs list`; give an id, its first characters, or a run_name",
     )
 
 
@@ -38,7 +38,7 @@ def find_rollout(reference: str) -> Row:
             filters=condition, include_rewound=True, limit=_SHOWN_CANDIDATES + 1
         ),
         noun="rollout",
-        way_out="list them with `openmanus-rl rollouts list`; an id or its first characters will do",
+        way_out="list them with `openmanus-rl rollouts list`; give an id or its first characters",
     )
 
 
@@ -51,12 +51,12 @@ def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[Row]], *, 
     # Four digits at least: fewer would be a guess.
     candidates = search(_starting_with(digits)).rows if _SOME_HEX.fullmatch(digits) else []
     if not candidates:
-        raise NotFoundError(f"no {noun} is called {reference!r}", field=noun, hint=way_out)
+        raise NotFoundError(f"no {noun} matches {reference!r}", field=noun, hint=way_out)
     if len(candidates) > 1:
         shown = ", ".join(str(row["id"]) for row in candidates[:_SHOWN_CANDIDATES])
         more = " and more" if len(candidates) > _SHOWN_CANDIDATES else ""
         raise ConflictError(
-            f"{reference!r} is the start of several {noun}s: {shown}{more}", field=noun, hint="give more of the id"
+            f"{reference!r} matches several {noun}s: {shown}{more}", field=noun, hint="give more characters of the id"
         )
     return candidates[0]
 

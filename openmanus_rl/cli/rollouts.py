@@ -38,7 +38,7 @@ from openmanus_rl.managers.turns import TurnManager
 from openmanus_rl.managers.validations import ValidationManager
 from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
 
-app = typer.Typer(no_args_is_help=True, help="Find rollouts and read them turn by turn.")
+app = typer.Typer(no_args_is_help=True, help="List rollouts and show them turn by turn.")
 
 _SORTS = {"created": "created_at", "reward": "total_reward", "steps": "step_count", "episode": "episode_number"}
 _SHORT_TEXT = 400
@@ -47,24 +47,28 @@ _MOST_TURNS = 100
 
 @app.command("list")
 def list_rollouts(
-    run: Annotated[str | None, typer.Option("--run", help="Of this run: an id, its start, or a run_name.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="Only this run: an id, the start of an id, or a run_name.")
+    ] = None,
     status: Annotated[
-        str | None, typer.Option("--status", help=f"One of {', '.join(get_args(RolloutStatus))}.")
+        str | None,
+        typer.Option("--status", help=f"Only rollouts with this status: {', '.join(get_args(RolloutStatus))}."),
     ] = None,
     environment: EnvironmentOption = None,
     source: Annotated[
-        str | None, typer.Option("--source", help=f"One of {', '.join(get_args(RolloutSource))}.")
+        str | None,
+        typer.Option("--source", help=f"Only rollouts from this source: {', '.join(get_args(RolloutSource))}."),
     ] = None,
-    step: Annotated[int | None, typer.Option("--step", min=0, help="Made at this step of training.")] = None,
+    step: Annotated[int | None, typer.Option("--step", min=0, help="Only rollouts of this training step.")] = None,
     include_rewound: RewoundOption = False,
     sort: Annotated[
-        str, typer.Option("--sort", help=f"By {', '.join(_SORTS)}; with a minus in front, greatest first.")
+        str, typer.Option("--sort", help=f"Sort by {', '.join(_SORTS)}; prefix with - for descending order.")
     ] = "-created",
     limit: LimitOption = 20,
     offset: OffsetOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show rollouts, newest first.
+    """List rollouts, newest first.
 
     \b
     openmanus-rl rollouts list --run my-run --status success --sort=-reward
@@ -105,18 +109,20 @@ def list_rollouts(
             ago(row["created_at"]),
         )
     print_table(table)
-    output.print(f"[dim]{len(page.rows)} of {page.total}; read one with `openmanus-rl rollouts show ID`[/]")
+    output.print(f"[dim]{len(page.rows)} of {page.total}; show one with `openmanus-rl rollouts show ID`[/]")
 
 
 @app.command()
 def show(
-    rollout: Annotated[str, typer.Argument(metavar="ROLLOUT", help="An id, or its first characters.")],
-    turns: Annotated[int, typer.Option("--turns", min=1, max=_MOST_TURNS, help="How many turns to show.")] = 20,
-    start: Annotated[int, typer.Option("--from", min=0, help="The step number of the first turn to show.")] = 0,
-    full: Annotated[bool, typer.Option("--full", help="Don't shorten long texts.")] = False,
+    rollout: Annotated[str, typer.Argument(metavar="ROLLOUT", help="An id, or the first characters of an id.")],
+    turns: Annotated[
+        int, typer.Option("--turns", min=1, max=_MOST_TURNS, help="Maximum number of turns to show.")
+    ] = 20,
+    start: Annotated[int, typer.Option("--from", min=0, help="Number of the first turn to show.")] = 0,
+    full: Annotated[bool, typer.Option("--full", help="Show long texts in full.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read one rollout: what the agent saw, thought and did, turn by turn.
+    """Show one rollout turn by turn: observations, thoughts, actions, tool calls and rewards.
 
     \b
     openmanus-rl rollouts show 0199f3c2-7d1e

@@ -80,7 +80,7 @@ def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
     if run["status_message"]:
         facts["Message"] = run["status_message"]
     if rewinds:
-        facts["Rewound"] = f"to step {', then to step '.join(map(str, rewinds))}; what was hidden is kept"
+        facts["Rewound"] = f"to step {', then to step '.join(map(str, rewinds))}; hidden records are kept"
     facts["Rollouts"] = (
         f"{counts['total_rollouts']}, of which {counts['completed_rollouts']} completed, "
         f"{counts['successful_rollouts']} successful ({percent(counts['success_rate'])})"
@@ -182,4 +182,4 @@ def _print_history(changes: list[Row]) -> None:
 
 def _print_rest(total: int, shown: int, noun: str, *, which: str = "first") -> None:
     if total > shown:
-        output.print(f"[dim]The {which} {shown} of {total} {noun}; --json has all[/]")
+        output.print(f"[dim]The {which} {shown} of {total} {noun}; --json shows all[/]")

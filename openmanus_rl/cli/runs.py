@@ -21,9 +21,9 @@ from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.managers.storage.buckets import EVALUATION_RESULTS, LOGS, MEDIA, MODEL_CHECKPOINTS
 from openmanus_rl.records.statuses import RunStatus
 
-app = typer.Typer(no_args_is_help=True, help="Find training runs, look into them, compare and delete them.")
+app = typer.Typer(no_args_is_help=True, help="List, show, compare and delete training runs.")
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, its first characters, or a run_name.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, the first characters of an id, or a run_name.")]
 
 # A run that says it runs but whose heartbeat stopped is shown as stalled.
 _STATUSES = (*get_args(RunStatus), "stalled")
@@ -39,19 +39,21 @@ _SORTS = {
 
 @app.command("list")
 def list_runs(
-    status: Annotated[str | None, typer.Option("--status", help=f"One of {', '.join(_STATUSES)}.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help=f"Only runs with this status: {', '.join(_STATUSES)}.")
+    ] = None,
     environment: EnvironmentOption = None,
-    algorithm: Annotated[str | None, typer.Option("--algorithm", help="By this algorithm.")] = None,
-    search: Annotated[str | None, typer.Option("--search", help="With this text in the name.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="With this tag.")] = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only this algorithm.")] = None,
+    search: Annotated[str | None, typer.Option("--search", help="Only runs whose name contains this text.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only runs with this tag.")] = None,
     sort: Annotated[
-        str, typer.Option("--sort", help=f"By {', '.join(_SORTS)}; with a minus in front, greatest first.")
+        str, typer.Option("--sort", help=f"Sort by {', '.join(_SORTS)}; prefix with - for descending order.")
     ] = "-created",
     limit: LimitOption = 20,
     offset: OffsetOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show training runs, newest first.
+    """List training runs, newest first.
 
     \b
     openmanus-rl runs list --status running
@@ -103,12 +105,12 @@ def list_runs(
             duration(started, row["finished_at"]),
         )
     print_table(table)
-    output.print(f"[dim]{len(page.rows)} of {page.total}; look into one with `openmanus-rl runs show RUN`[/]")
+    output.print(f"[dim]{len(page.rows)} of {page.total}; show one with `openmanus-rl runs show RUN`[/]")
 
 
 @app.command()
 def show(run: RunArgument, as_json: JsonOption = False) -> None:
-    """Show how a run is doing: counts, metrics, evaluations against the baseline, checkpoints and history.
+    """Show a run: counts, metrics, evaluations compared to the baseline, checkpoints and status history.
 
     \b
     openmanus-rl runs show 0199f3c2
@@ -123,16 +125,18 @@ def show(run: RunArgument, as_json: JsonOption = False) -> None:
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs, as for `show`.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs: ids, starts of ids, or run_names.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show runs side by side: their figures, and where their configurations differ.
+    """Compare runs side by side: their results, and where their configurations differ.
 
     \b
     openmanus-rl runs compare baseline-1 0199f3c2
     """
     if len(runs) < 2:
-        raise typer.BadParameter("two runs at least are needed", param_hint="RUN")
+        raise typer.BadParameter("at least two runs are required", param_hint="RUN")
     found = [find_run(reference) for reference in runs]
     figures = [_figures(run) for run in found]
     if as_json:
@@ -155,10 +159,10 @@ def compare(
 @app.command()
 def delete(
     run: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a run with all that was recorded of it, its files included.
+    """Delete a run with everything that was recorded for it, including its files.
 
     \b
     openmanus-rl runs delete my-run-name
@@ -167,7 +171,9 @@ def delete(
     total = TrainingRunManager.get_metrics(row["id"], rollout_limit=0)["total_rollouts"]
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here; say --yes to delete", param_hint="--yes")
+            raise typer.BadParameter(
+                "there is no terminal to ask for confirmation; pass --yes to delete", param_hint="--yes"
+            )
         typer.confirm(f"Delete {row['name']!r} ({row['id']}) with {total} rollouts and its files?", abort=True)
     with phases("Deleting"):
         folders = _folders(row)

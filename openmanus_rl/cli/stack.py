@@ -31,21 +31,23 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            help="Port of the API and the dashboard; 0 is any free one. "
-            f"Default: {DEFAULT_PORT}, or a free one if that is taken."
+            help="Port of the API and the dashboard; 0 picks a free port. "
+            f"Default: {DEFAULT_PORT}, or a free port if that one is in use."
         ),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it runs; it goes on in the background.")
+        bool, typer.Option("--detach", help="Run in the background; return once the stack is ready.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --detach: print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --detach: print machine-readable JSON.")] = False,
 ) -> None:
     """Start the embedded stack: Postgres, the Supabase API and the dashboard."""
     settings = load_settings()
     home = _home(settings)
     with phases("Starting the stack") as display:
         if settings.url is not None and urlsplit(settings.url).hostname != HOST:
-            display.note(f"SUPABASE_URL names {settings.url}: programs use that one until the setting is removed")
+            display.note(
+                f"SUPABASE_URL names {settings.url}: programs use that server, not this stack, until you unset it"
+            )
         if detach:
             info, started = launch.start_detached(home, port=port, progress=display)
             display.stop()
@@ -70,29 +72,31 @@ def up(
     if other is not None:
         _announce(home, other, "The stack was already running", "openmanus-rl down")
     else:
-        output.print(f"Stopped; the data stays in {escape(str(home.root))}")
+        output.print(f"Stopped; the data is kept in {escape(str(home.root))}")
 
 
 def down() -> None:
-    """Stop the embedded stack; the data stays."""
+    """Stop the embedded stack and keep its data."""
     home = _home(load_settings())
     with phases("Stopping the stack"):
         stopped = launch.stop(home)
     if stopped:
-        output.print(f"Stopped; the data stays in {escape(str(home.root))}")
+        output.print(f"Stopped; the data is kept in {escape(str(home.root))}")
     else:
-        output.print(f"Nothing runs in {escape(str(home.root))}")
+        output.print(f"Nothing is running in {escape(str(home.root))}")
 
 
 def status(
-    env: Annotated[bool, typer.Option("--env", help="Print the settings as lines for .env.supabase.")] = False,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print the settings as NAME=value lines for .env.supabase.")
+    ] = False,
     as_json: JsonOption = False,
     link: Annotated[
         bool,
-        typer.Option("--link", help="Tell the dashboard as a link that signs in, once and within a day."),
+        typer.Option("--link", help="Print the dashboard's URL as a sign-in link: valid once, for one day."),
     ] = False,
 ) -> None:
-    """Show what runs and how to reach it; exit code 3 when nothing does."""
+    """Show whether the stack is running and how to reach it; exit code 3 if it is not."""
     settings = load_settings()
     home = _home(settings)
     running = launch.find_running(home)
@@ -116,7 +120,7 @@ def status(
             _print_report(report)
             _print_recording(report["recording"])
             for one in report["waiting_elsewhere"]:
-                text = f"{one['queued']:,} records for {one['address']}, which the settings don't name"
+                text = f"{one['queued']:,} records for {one['address']}, which is not the destination in the settings"
                 print_facts({"Waiting": text})
     if not report["running"]:
         raise typer.Exit(NOT_RUNNING)
@@ -190,10 +194,10 @@ def _why_not_running(home: Home) -> str:
     crashed = launch.find_crashed(home)
     if crashed is not None:
         return (
-            f"its supervisor, process {crashed.pid}, was killed; `openmanus-rl up`, or the next command that needs it, "
-            "starts it again with all that was committed"
+            f"its supervisor, process {crashed.pid}, was killed; `openmanus-rl up`, or the next command that "
+            "needs the stack, restarts it with all committed data"
         )
-    return "nothing runs here; start it with `openmanus-rl up`"
+    return "nothing is running here; start it with `openmanus-rl up`"
 
 
 def _add_link(report: dict[str, Any], running: StackInfo | None) -> None:
@@ -233,18 +237,18 @@ def _print_env(report: dict[str, Any]) -> None:
 
 def _print_report(report: dict[str, Any]) -> None:
     if report["mode"] == "hosted":
-        output.print(f"The settings name a Supabase at {escape(report['SUPABASE_URL'])}")
+        output.print(f"The settings point to the Supabase at {escape(report['SUPABASE_URL'])}")
         print_facts({"Health": report["health"], "Version": report["version"]})
         return
     if not report["running"]:
         output.print("[bold]The embedded stack is not running[/]")
         facts = {"Data": report["home"], "Start": "openmanus-rl up --detach"}
-        print_facts(facts if report["health"].startswith("nothing runs") else {"Why": report["health"]} | facts)
+        print_facts(facts if report["health"].startswith("nothing is running") else {"Why": report["health"]} | facts)
         return
     output.print(
         "[bold green]The embedded stack is running[/]"
         if report["healthy"]
-        else "[bold red]The embedded stack is not well[/]"
+        else "[bold red]The embedded stack is unhealthy[/]"
     )
     if report["version"] != __version__:
         output.print(_outdated(report["version"]))
@@ -267,7 +271,7 @@ def _print_recording(recording: dict[str, Any]) -> None:
     if not any(recording[name] for name in ("queued_bytes", "refused", "damaged")):
         return
     size = f"{recording['queued_bytes']:,} bytes"
-    facts = {"Waiting": f"{recording['queued']:,} records ({size}) made here are still to be delivered"}
+    facts = {"Waiting": f"{recording['queued']:,} records ({size}) recorded on this machine are not delivered yet"}
     if recording["refused"]:
         facts["Refused"] = f"{recording['refused']:,} records, kept; `openmanus-rl sync` shows why"
     if recording["damaged"]:
@@ -278,7 +282,10 @@ def _print_recording(recording: dict[str, Any]) -> None:
 
 
 def _outdated(version: str) -> str:
-    return f"It runs version {version}; {__version__} is installed: `openmanus-rl down` and `up` change to it"
+    return (
+        f"The running stack is version {version}, but {__version__} is installed: "
+        "restart it with `openmanus-rl down` and `openmanus-rl up`"
+    )
 
 
 def _duration(seconds: int) -> str:

@@ -35,32 +35,34 @@ def sync(
         typer.Option(
             "--from",
             metavar="DIR",
-            help="Deliver a copied home or spool folder to the destination that the settings name; DIR is only read.",
+            help="Also deliver the spools of a copied home or spool folder. DIR is not modified.",
         ),
     ] = None,
-    refused: Annotated[bool, typer.Option("--refused", help="Send again what the database refused before.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Send refused records again.")] = False,
     discard_refused: Annotated[
-        bool, typer.Option("--discard", help="Show what was refused or damaged, and drop it; delivers nothing.")
+        bool, typer.Option("--discard", help="List refused and damaged records and delete them; delivers nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver what processes recorded and could not deliver, as after a crash or without a network.
+    """Deliver records that are still in local spools, for example after a crash or from a machine without a network.
 
-    Each record arrives once, however often this is run, also while training goes on beside it, and also if the machine
-    that DIR was copied from delivers it too. Spools that wait for another destination stay, and are listed.
+    Each record is stored once, however often you run this, even while training is running and even if the machine that
+    DIR was copied from delivers it too. Records for a destination other than the one in the settings are listed, not
+    delivered.
 
-    Exit code 0: all that waited for today's destination arrived. 1: some of it still waits, was refused or is damaged.
+    Exit code 0: everything for this destination was delivered. 1: some records are still waiting, refused or damaged.
 
-      openmanus-rl sync              deliver what waits
-      openmanus-rl sync --from DIR   and what lies in a home that was copied from another machine
-      openmanus-rl sync --refused    and try again what was refused, once the cause is mended
-      openmanus-rl sync --discard    look at what was refused, and drop it
+    \b
+    openmanus-rl sync              deliver everything that is waiting
+    openmanus-rl sync --from DIR   also deliver a home that was copied from another machine
+    openmanus-rl sync --refused    also retry refused records, once the cause is fixed
+    openmanus-rl sync --discard    list refused records and delete them
     """
     settings = load_settings()
     if discard_refused:
         if refused or source is not None:
-            raise typer.BadParameter("either send refusals or drop them", param_hint="--discard")
+            raise typer.BadParameter("cannot be combined with --refused or --from", param_hint="--discard")
         _discard(settings, yes=yes, as_json=as_json)
         return
     root = spool_root(settings)
@@ -84,7 +86,7 @@ def _adopt(source: Path, root: Path) -> int:
     spools = spools_in(source)
     if not spools:
         raise typer.BadParameter(
-            f"{source} holds no spools; give a home, its folder `spool`, or one of the folders in it",
+            f"{source} holds no spools; give a home, its `spool` folder, or a folder inside that",
             param_hint="--from",
         )
     return sum(adopt(spool, root) for spool in spools)
@@ -139,15 +141,15 @@ def _show(report: dict[str, Any], waiting: list[Waiting]) -> None:
     left = ("queued_bytes", "refused", "damaged", "writing")
     others = [one for one in waiting if not one.is_current and one.holds_something]
     if not any(report[name] for name in ("delivered", "resent", *left)) and not others:
-        output.print("Nothing waits: everything that was recorded in this home is in the database.")
+        output.print("Nothing to deliver: everything that was recorded in this home is in the database.")
         return
     facts = {
         "Delivered": f"{report['delivered']:,} records to {report['destination']}",
-        "Sent again": f"{report['resent']:,} records that had been refused",
+        "Sent again": f"{report['resent']:,} refused records",
         "Still waiting": f"{report['queued']:,} records ({report['queued_bytes']:,} bytes)",
-        "Refused": f"{report['refused']:,} records, kept; `sync --refused` sends them again, `--discard` drops them",
-        "Damaged": f"{report['damaged']:,} records are lost, as below; `openmanus-rl sync --discard` forgets them",
-        "Recording": f"{report['writing']:,} process(es) still write to this home's spools",
+        "Refused": f"{report['refused']:,} records, kept; `sync --refused` sends them again, `--discard` deletes them",
+        "Damaged": f"{report['damaged']:,} records are lost, see below; `sync --discard` removes them from this list",
+        "Recording": f"{report['writing']:,} process(es) are still recording to this home",
     }
     told = {"Sent again": "resent", "Still waiting": "queued_bytes", "Refused": "refused"}
     told |= {"Damaged": "damaged", "Recording": "writing"}
@@ -155,21 +157,21 @@ def _show(report: dict[str, Any], waiting: list[Waiting]) -> None:
     for reason in report["reasons"]:
         output.print(f"  [red]{escape(reason)}[/]", markup=True)
     if not any(report[name] for name in left) and not others:
-        output.print("Nothing waits any more in this home.")
+        output.print("Everything in this home is delivered.")
     for one in others:
         _show_other(one)
 
 
 def _show_other(one: Waiting) -> None:
     """Say what waits for a destination that the settings don't name."""
-    output.print(f"[yellow]Not for this destination, so not delivered:[/] {escape(one.address)}")
+    output.print(f"[yellow]Not delivered, another destination:[/] {escape(one.address)}")
     facts = {
         "Waiting": f"{one.queued:,} records in {one.spools:,} spools",
         "Since": _time(one.since) or "",
         "Refused": f"{one.refused:,} records",
         "Damaged": f"{one.damaged:,} records are lost",
         "Last failure": one.error or "",
-        "To deliver": "`openmanus-rl sync` with its settings, or `sync --from` this home to today's destination",
+        "To deliver": "run `openmanus-rl sync` with that destination's settings, or deliver it here with `sync --from`",
     }
     told = {"Since": one.since, "Refused": one.refused, "Damaged": one.damaged, "Last failure": one.error}
     print_facts({name: text for name, text in facts.items() if told.get(name, True)})
@@ -182,15 +184,19 @@ def _discard(settings: Settings, *, yes: bool, as_json: bool) -> None:
         output.print(_table(refusals))
     if refusals and not yes:
         if as_json or not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here; say --yes to drop them", param_hint="--yes")
-        typer.confirm(f"Drop {sum(one.count for one in refusals):,} refused or damaged records for good?", abort=True)
+            raise typer.BadParameter(
+                "there is no terminal to ask for confirmation; pass --yes to delete them", param_hint="--yes"
+            )
+        typer.confirm(
+            f"Delete {sum(one.count for one in refusals):,} refused or damaged records permanently?", abort=True
+        )
     dropped, kept = discard(seen)
     if as_json:
         print_json({"discarded": dropped, "kept": kept, "refusals": [asdict(one) for one in refusals]})
         return
-    output.print(f"Dropped {dropped:,} records." if refusals else "Nothing was refused or damaged.")
+    output.print(f"Deleted {dropped:,} records." if refusals else "Nothing was refused or damaged.")
     if kept:
-        output.print(f"Kept {kept:,}: a process delivers to where they belong just now. Try again when it has ended.")
+        output.print(f"Kept {kept:,}: another process is delivering to their destination. Try again when it has ended.")
 
 
 def _table(refusals: list[Refusals]) -> Table:

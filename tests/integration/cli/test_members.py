@@ -97,8 +97,8 @@ def test_the_password_of_an_account_that_is_there_is_not_changed(cli: Any, email
         (("add", "new@example.org", "--role", "king"), 2, "viewer, editor, admin"),
         (("add", "new@example.org", "--password", "short"), 2, "--password"),
         (("add", "00000000-0000-4000-8000-000000000000"), 1, "not found"),
-        (("remove", "nobody@example.org"), 1, "no member"),
-        (("set-role", "nobody@example.org", "admin"), 1, "no member"),
+        (("remove", "nobody@example.org"), 1, "is not a member"),
+        (("set-role", "nobody@example.org", "admin"), 1, "is not a member"),
         (("set-role", "nobody@example.org"), 2, "Missing argument"),
     ],
 )

@@ -65,12 +65,12 @@ def test_without_a_run_everything_is_exported(export: Any, recorded: Any) -> Non
         (("rewards", "out.jsonl"), "'rewards' is not one of runs, rollouts, turns, metrics, chats"),
         (("runs", "out.csv"), "must end in .parquet or .jsonl"),
         (("runs", "no/such/folder/out.jsonl"), "No such file or directory"),
-        (("runs", "out.jsonl", "--run", "nobody"), "no run is called 'nobody'"),
+        (("runs", "out.jsonl", "--run", "nobody"), "no run matches 'nobody'"),
         (("runs", "out.jsonl", "--min-reward", "0"), "--min-reward does not apply to runs"),
         (("metrics", "out.jsonl", "--success"), "--success does not apply to metrics"),
         (("rollouts", "out.jsonl", "--status", "great"), "'great' is not a status of rollouts"),
         (("rollouts", "out.jsonl", "--status", "failed", "--success"), "exclude each other"),
-        (("runs", "-", "--json"), "stdout takes the rows already"),
+        (("runs", "-", "--json"), "cannot be combined with OUT -"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_written(

@@ -149,7 +149,7 @@ def test_an_import_that_was_cut_short_is_completed_by_another(
     assert {one["status"] for one in begun} == {"interrupted", "success"}
     if ended_by == signal.SIGINT:
         assert process.returncode == 130
-        assert b"the same command again goes on" in said
+        assert b"run the same command again to continue" in said
         assert run_then["status"] == "interrupted"
     assert done.code == 0, done.err
     found = rollouts(run_name)

@@ -42,7 +42,7 @@ def test_a_detached_stack_serves_until_down_and_keeps_its_data(fresh_home: Any) 
 def test_down_says_so_when_nothing_runs(fresh_home: Any) -> None:
     done = fresh_home.run("down")
     assert done.returncode == 0
-    assert "Nothing runs" in done.stdout
+    assert "Nothing is running" in done.stdout
     assert not fresh_home.root.exists(), "down must not make a home"
 
 

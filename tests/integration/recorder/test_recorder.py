@@ -470,7 +470,7 @@ def test_without_a_server_nothing_waits_and_nothing_is_lost(
         synced = cli("sync", "--json", env=env)
         assert synced.returncode in (0, 1), synced.stderr
         wait_until(lambda: cli("sync", env=env).returncode == 0)
-        assert "Nothing waits" in cli("sync", env=env).stdout
+        assert "Nothing to deliver" in cli("sync", env=env).stdout
         shown = json.loads(cli("runs", "show", "offline", "--json", env=env).stdout)
         assert shown["run"]["status"] == "completed"
     finally:

@@ -167,7 +167,7 @@ def test_refusals_are_shown_and_dropped_and_then_not_told_any_more(command: Comm
     shown = command("sync", "--discard", "--yes")
     assert shown.code == 0
     assert re.search(r"rollouts +seed +invalid input syntax .* 3\b", shown.out)
-    assert "Dropped 3 records" in shown.out
+    assert "Deleted 3 records" in shown.out
     assert command("sync", "--discard", "--yes", "--json").json == {"discarded": 0, "kept": 0, "refusals": []}
     done = command("sync")
     assert (done.code, "is in the database" in done.out) == (0, True)

@@ -94,4 +94,4 @@ def test_ctrl_c_tells_what_was_done_and_exits_130(
         assert report["counts"] == {"uploaded": 1, "not done": 2}
     else:
         assert "1 uploaded, 2 not done" in out
-        assert "interrupted; run it again to go on" in err
+        assert "interrupted; run the command again to continue" in err
