@@ -30,8 +30,8 @@ def reset_record(home: Home, admin: Admin) -> None:
     """Remove every run, rollout, metric, task and stored file, in one transaction; then the files themselves."""
     with admin.session(attempt="reset the record") as connection, connection.transaction():
         tables = connection.execute(
-            "select string_agg(format('public.%%I', tablename), ', ') from pg_catalog.pg_tables"
-            " where schemaname = 'public' and tablename <> all (%s)",
+            "select string_agg(format('%%I.%%I', schemaname, tablename), ', ') from pg_catalog.pg_tables"
+            " where schemaname in ('public', 'internal') and tablename <> all (%s)",
             [list(_KEPT)],
         ).fetchone()
         connection.execute(f"truncate {tables and tables[0]}".encode())

@@ -30,6 +30,18 @@ create function internal.has_launched(run_id uuid, launch_id uuid) returns boole
 language sql stable security definer set search_path = ''
 as $$ select exists (select 1 from internal.launches l where l.id = launch_id and l.training_run_id = run_id) $$;
 
+create function internal.forget_launches() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  delete from internal.launches l using old_rows o where l.training_run_id = o.id;
+  return null;
+end
+$$;
+
+create trigger forget_launches after delete on public.training_runs referencing old table as old_rows
+  for each statement execute function internal.forget_launches();
+
 -- Where a run continues ---------------------------------------------------------------------------------------------------------
 
 create function internal.last_step(run_id uuid, known_step bigint, known_metric_step bigint) returns bigint
@@ -187,7 +199,7 @@ end
 $$;
 comment on function public.interrupt is 'Mark what a process left running when it ended: {"rollouts": [[id, status_change_id], …], …}. Says how many it marked.';
 
-revoke execute on function internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
+revoke execute on function internal.forget_launches, internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
   internal.note_resumption, internal.hold_writers from public;
 grant execute on function internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
   internal.note_resumption to authenticated, service_role;

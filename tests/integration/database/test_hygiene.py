@@ -201,6 +201,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "add_override",
         "measure_without_groups",
         "note_resumption",
+        "forget_launches",
         "note_launch",
         "has_launched",
     }

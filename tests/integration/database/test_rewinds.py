@@ -234,6 +234,16 @@ def test_the_processes_of_one_job_rewind_once(db: Connection) -> None:
     assert resume(db, course.run_id, rewind_to_step=5)["rewinds"] == [5, 5]
 
 
+def test_a_launch_is_forgotten_with_its_run(db: Connection) -> None:
+    course, launch = Course(db), new_id()
+    assert resume(db, course.run_id, change_id=launch)["next_step"] == 10
+    db.execute("delete from public.training_runs where id = %s", [course.run_id])
+    assert scalar(db, "select count(*) from internal.launches where training_run_id = %s", course.run_id) == 0
+    # A run that is made anew under the same name has the same id, and a job that is still there its launch.
+    write(db, {"training_runs": [{"id": course.run_id, "name": "r", "environment": "e"}]})
+    assert resume(db, course.run_id, change_id=launch)["next_step"] == 0
+
+
 def test_a_repeated_request_changes_nothing_and_answers_the_same(db: Connection) -> None:
     course = Course(db)
     change_id = new_id()

@@ -146,10 +146,12 @@ def test_what_was_reset_comes_back_and_users_stay_throughout(
     assert "--yes" in refusal(running, "reset"), "nobody is there to type the word"
     assert rows(report, "select 1 from public.training_runs where name = 'kept'")
 
+    rows(report, "select public.resume_run(id, gen_random_uuid()) from public.training_runs where name = 'kept'")
     removed = ended(running, "reset", "--yes")["removed"]
     assert removed["runs"] >= 1
     assert rows(report, "select count(*) from public.training_runs") == [(0,)]
     assert rows(report, "select count(*) from public.activity") == [(1,)]
+    assert rows(report, "select count(*) from internal.launches") == [(0,)]
     assert rows(report, "select count(*) from auth.users") == users
     assert rows(report, "select user_id, role from public.members") == members
     assert not [path for path in (running.root / "storage").rglob("*") if path.is_file()]
