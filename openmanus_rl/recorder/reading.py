@@ -339,7 +339,7 @@ def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
 
 
 def _child_id(turn_id: str, kind: str, position: int) -> str:
-    """Return the id of what stands in a turn: a little behind the turn's own, as good indexes like it."""
+    """Return the id of a part of a turn, as `internal.part_id` does: a little behind the turn's own."""
     place = _OF_TURNS.index(kind) * _MOST_OF_A_KIND + position + 1
     return f"{turn_id[:24]}{(int(turn_id[24:], 16) + place) % 2**48:012x}"
 

@@ -81,6 +81,18 @@ comment on function internal.open_stage is 'Make the staging tables of some kind
 
 -- From JSON ---------------------------------------------------------------------------------------------------------------------
 
+create function internal.part_id(turn_id text, kind text, place integer) returns uuid
+language sql immutable set search_path = ''
+as $$
+  -- The id of the part of a turn at a place, counted from 0: a little behind the turn's own, so that a turn and its parts lie together in
+  -- their indexes. A repeated turn has the same parts. The recorder computes the same ids.
+  select case when turn_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    (left(turn_id, 24) || lpad(to_hex((('x' || right(turn_id, 12))::bit(48)::bigint
+      + (array_position(array['tool_calls', 'observations', 'generations', 'rewards'], kind) - 1) * 1048576 + place + 1) & 281474976710655), 12, '0'))::uuid
+    -- No id: the turn is refused, and its parts with it.
+    else md5(turn_id || kind || place)::uuid end
+$$;
+
 create function internal.stage_batch(batch jsonb) returns text[]
 language plpgsql set search_path = ''
 as $$
@@ -121,7 +133,7 @@ begin
     case when jsonb_typeof(e.record) <> 'object' then e.record
          else case when n.kind = 'rewards' then jsonb_build_object('rollout_id', t.record -> 'rollout_id', 'step_number', t.record -> 'step_number')
                    else jsonb_build_object('agent_state_id', t.record -> 'id', 'position', e.position - 1) end
-           || jsonb_build_object('id', md5(t.record ->> 'id' || n.kind || e.position)::uuid)
+           || jsonb_build_object('id', internal.part_id(t.record ->> 'id', n.kind, e.position::integer - 1))
            || e.record end
   from pg_temp.stage_json t
   cross join lateral jsonb_each(t.nested) n (kind, records)
@@ -192,7 +204,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.record_kinds, internal.record_columns, internal.empty_stage, internal.open_stage, internal.stage_batch,
-  internal.check_record, internal.type_records from public;
-grant execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.stage_batch, internal.check_record,
+revoke execute on function internal.record_kinds, internal.record_columns, internal.empty_stage, internal.open_stage, internal.part_id,
+  internal.stage_batch, internal.check_record, internal.type_records from public;
+grant execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.part_id, internal.stage_batch, internal.check_record,
   internal.type_records to authenticated, service_role;

@@ -1,0 +1,163 @@
+"""Records are written by the same rules whichever way they come: by COPY, over HTTP, or as one batch to `ingest`."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from openmanus_rl.gateway import get_gateway
+from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.managers.batches import write_batch
+from openmanus_rl.recorder.destination import HttpSink
+from openmanus_rl.recorder.reading import SpoolReader
+from openmanus_rl.recorder.spool import Position, SpoolWriter
+from openmanus_rl.records.ids import new_id
+
+from .conftest import Query
+
+Lines = list[tuple[str, dict[str, Any]]]
+Refusals = list[tuple[Any, ...]]
+Deliver = Callable[[Lines], Refusals]
+
+_TABLES = (
+    "training_runs", "training_steps", "evaluations", "rollout_groups", "rollouts", "agent_states", "observations",
+    "generations", "tool_calls", "rewards", "media", "model_checkpoints", "status_history", "rollout_stats",
+)  # fmt: skip
+# When a row was written, and by which session.
+_ACCIDENTS = {"updated_at", "heartbeat_at", "changed_at", "shard", "started_at", "finished_at"}
+
+
+def an_episode(run_id: str) -> Lines:
+    """Lines of a run as a training loop writes them: a step, a group, rollouts with turns and their parts, metrics."""
+    step, group = new_id(), new_id()
+    lines: Lines = [
+        ("training_runs", {"id": run_id, "name": "same", "environment": "e", "status": "running"}),
+        ("training_steps", {"id": step, "training_run_id": run_id, "step": 3, "status": "running"}),
+        ("rollout_groups", {"id": group, "training_step_id": step, "number": 0, "task_description": "find it"}),
+    ]
+    for _ in range(2):
+        rollout = new_id()
+        lines.append(
+            ("rollouts", {"id": rollout, "group_id": group, "status": "running", "status_change_id": new_id()})
+        )
+        for number in range(3):
+            turn: dict[str, Any] = {
+                "id": new_id(),
+                "rollout_id": rollout,
+                "step_number": number,
+                "observation": "a\tb\\N\n",
+            }
+            turn["tool_calls"] = [{"tool_name": f"t{n}", "tool_input": {"q": [n, None]}} for n in range(number)]
+            turn["rewards"] = [{"reward_type": "step", "reward": 0.1 * number}, {"reward_type": "form", "reward": -1}]
+            turn["observations"] = [{"kind": "page", "text": "…"}]
+            turn["generations"] = [{"completion_ids": [1, 2], "logprobs": [-0.5, -1.5], "mask": [True, False]}]
+            lines.append(("agent_states", turn))
+        end = {"id": rollout, "status": "success", "total_reward": 1.5, "step_count": 3, "status_change_id": new_id()}
+        lines.append(("rollouts", end))
+    return lines
+
+
+def _repeated(lines: Lines) -> Lines:
+    return lines + copy.deepcopy(lines)
+
+
+def _reordered(lines: Lines) -> Lines:
+    """The same records in another order, but for the two of each rollout, which follow each other."""
+    mixed = [line for line in lines if line[0] != "rollouts"]
+    random.Random(7).shuffle(mixed)
+    return mixed + [line for line in lines if line[0] == "rollouts"]
+
+
+def _partly_bad(lines: Lines) -> Lines:
+    """One fault of each sort: a wrong type, an unknown parent, a word that is none, a bad part, a place taken twice."""
+    turns = [record for kind, record in lines if kind == "agent_states"]
+    turns[0]["step_number"] = "first"
+    turns[1]["rollout_id"] = new_id()
+    turns[2]["tool_calls"][0]["tool_name"] = ""
+    turns[3]["rewards"][1]["reward"] = "much"
+    turns[4]["generations"][0]["mask"] = [True]
+    lines.append(("agent_states", {"id": new_id(), "rollout_id": turns[5]["rollout_id"], "step_number": 0}))
+    lines.append(("rollouts", {"id": new_id(), "training_run_id": new_id(), "status": "running"}))
+    lines.append(("rollouts", {"id": new_id(), "group_id": lines[2][1]["id"], "status": "victory"}))
+    return lines
+
+
+_BATCHES: dict[str, Callable[[Lines], Lines]] = {
+    "good": lambda lines: lines,
+    "repeated": _repeated,
+    "reordered": _reordered,
+    "partly bad": _partly_bad,
+    "partly bad and repeated": lambda lines: _repeated(_partly_bad(lines)),
+}
+
+
+@pytest.fixture(params=["COPY", "HTTP"])
+def sink(request: pytest.FixtureRequest, stack: Any, recorder_env: dict[str, str]) -> Iterator[Any]:  # noqa: ARG001
+    if request.param == "HTTP":
+        yield HttpSink(get_gateway())
+        return
+    loader = Loader(stack.database_url)
+    yield loader
+    loader.close()
+
+
+def _by_spool(lines: Lines, sink: Any, folder: Path) -> Refusals:
+    """Write lines to a spool, and load what a courier would read there."""
+    writer = SpoolWriter(folder, url="x", run_id=new_id())
+    for kind, record in lines:
+        writer.append(kind, record)
+    writer.close()
+    batch = SpoolReader(writer.folder, Position(1, 0)).read(10**9)
+    assert batch is not None
+    assert not batch.refused
+    return _told(sink.load(batch.records), batch.records)
+
+
+def _by_batch(lines: Lines) -> Refusals:
+    """Write all lines in one call of `ingest`, the parts of turns within their turns."""
+    batch: dict[str, list[dict[str, Any]]] = {}
+    for kind, record in lines:
+        batch.setdefault(kind, []).append(record)
+    refused = write_batch(batch).refused
+    return sorted((one.kind, one.id, one.code, one.field, one.message) for one in refused)
+
+
+def _told(refused: list[dict[str, Any]], batch: dict[str, list[dict[str, Any]]]) -> Refusals:
+    for one in refused:
+        assert batch[one["kind"]][one["index"]]["id"] == one["id"]
+    return sorted((one["kind"], one["id"], one["code"], one["field"], one["message"]) for one in refused)
+
+
+def _rows(query: Query, run_id: str) -> dict[str, list[str]]:
+    found = {}
+    for table in _TABLES:
+        own = "id" if table == "training_runs" else "training_run_id"
+        rows = [dict(row["r"]) for row in query(f"select to_jsonb(t) as r from {table} t where {own} = %s", run_id)]
+        dropped = _ACCIDENTS | {"created_at"} | ({"id"} if table in ("status_history", "rollout_stats") else set())
+        found[table] = sorted(str(sorted((k, v) for k, v in row.items() if k not in dropped)) for row in rows)
+    return found
+
+
+@pytest.mark.parametrize("batch", _BATCHES)
+def test_the_same_records_and_refusals_whichever_way(
+    query: Query, sink: Any, stack: Any, tmp_path: Path, batch: str
+) -> None:
+    run_id = new_id()
+    lines = _BATCHES[batch](an_episode(run_id))
+    expected = _by_batch(copy.deepcopy(lines))
+    rows = _rows(query, run_id)
+    assert bool(expected) == ("bad" in batch)
+    assert len(rows["rollouts"]) == 2
+    with psycopg.connect(stack.database_url, autocommit=True) as connection:
+        connection.execute("delete from public.training_runs where id = %s", [run_id])
+    assert _rows(query, run_id) == {table: [] for table in _TABLES}
+
+    refused = _by_spool(copy.deepcopy(lines), sink, tmp_path)
+    assert _rows(query, run_id) == rows
+    assert refused == expected
