@@ -1,6 +1,7 @@
 /** What submit-rollout takes and answers. */
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, integer, jsonObject, name, optional, text } from "../_shared/fields.ts";
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
 
@@ -28,6 +29,28 @@ export const output = fields({
   status: v.literal("created"),
   message: v.string(),
 });
+
+export const operation = {
+  method: "POST",
+  auth: ["secret", "user"],
+  summary: "Begin a rollout",
+  description:
+    "Creates a rollout that is running. Repeated with the same `id` it changes nothing and answers the same, " +
+    "even after the rollout has ended.",
+  input,
+  output,
+  errors: [400, 403, 404, 409, 413],
+  example: {
+    input: {
+      training_run_id: EXAMPLE.runId,
+      episode_number: 1,
+      environment: "alfworld",
+      task_description: "Find the red ball",
+      metadata: { difficulty: "easy" },
+    },
+    output: { rollout_id: EXAMPLE.rolloutId, status: "created", message: `rollout ${EXAMPLE.rolloutId} was created` },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;
