@@ -1,19 +1,11 @@
 /** What complete-rollout takes and answers. */
+import { ROLLOUT_STATUSES } from "../_shared/constants.ts";
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, json, jsonObject, optional, real, text } from "../_shared/fields.ts";
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 /** How a rollout can end. */
-export const FINAL_STATUSES = [
-  "success",
-  "failed",
-  "completed",
-  "truncated",
-  "timeout",
-  "error",
-  "cancelled",
-  "interrupted",
-] as const;
+export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => status !== "pending" && status !== "running");
 
 export const input = fields({
   rollout_id: id("The rollout."),

@@ -1,9 +1,8 @@
 /** What submit-rollout takes and answers. */
+import { ROLLOUT_SOURCES } from "../_shared/constants.ts";
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, integer, jsonObject, name, optional, text } from "../_shared/fields.ts";
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
-
-const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
 
 export const input = fields({
   id: optional(id("The rollout's id, made by the client: the request can then be repeated without harm.")),
@@ -18,7 +17,7 @@ export const input = fields({
   model: optional(text("The model that acts.")),
   source: optional(
     v.pipe(
-      v.picklist(SOURCES, `one of ${SOURCES.join(", ")} is expected`),
+      v.picklist(ROLLOUT_SOURCES, `one of ${ROLLOUT_SOURCES.join(", ")} is expected`),
       v.description("What the rollout is for; `training` unless told."),
     ),
   ),
