@@ -184,7 +184,11 @@ def typescript_module(constants: Constants) -> str:
             "] as const;",
             f"export type {type_name} = (typeof {name})[number];",
         ]
-    return "\n".join([*lines, ""])
+    lines += ["", "/** The columns that take no other words, by table. */", "export interface Choices {"]
+    for table in dict.fromkeys(table for table, _ in CHOICES):
+        columns = "; ".join(f"{column}: {name}" for (of, column), name in CHOICES.items() if of == table)
+        lines.append(f"  {table}: {{ {columns} }};")
+    return "\n".join([*lines, "}", ""])
 
 
 def used_models(text: str, record_kinds: Iterable[str]) -> str:

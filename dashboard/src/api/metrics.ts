@@ -1,12 +1,8 @@
 /** Metrics of runs: their names, and series thinned by the server. */
-import { call } from "@/supabase.ts";
-import type { Double } from "@/view/format.ts";
+import { rpc } from "@/supabase.ts";
+import type { Results } from "./contract.ts";
 
-export interface Series {
-  steps: number[];
-  values: Double[];
-  times: string[];
-}
+export type Series = Results["metric_series"][string];
 
 export interface Extent {
   maxPoints: number;
@@ -15,7 +11,7 @@ export interface Extent {
 }
 
 export function metricNames(runId: string, signal?: AbortSignal): Promise<string[]> {
-  return call<string[]>("metric_names", { training_run_id: runId }, signal);
+  return rpc("metric_names", { training_run_id: runId }, signal);
 }
 
 /** Few enough that of long series the first are shown while the others are read. */
@@ -48,7 +44,7 @@ export function metricSeries(runId: string, name: string, extent: Extent): Promi
 
 async function send(runId: string, asked: Asked[], { maxPoints, fromStep, toStep }: Extent): Promise<void> {
   try {
-    const found = await call<Record<string, Series>>("metric_series", {
+    const found = await rpc("metric_series", {
       training_run_id: runId,
       names: [...new Set(asked.map(({ name }) => name))],
       max_points: maxPoints,

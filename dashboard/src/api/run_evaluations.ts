@@ -1,6 +1,8 @@
 /** Evaluations of a run, and how they compare with its baseline. */
-import { answered, call, type Row, supabase } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
+import type { Results } from "./contract.ts";
 import { changeRun, type Run } from "./run.ts";
 
 const COLUMNS =
@@ -37,7 +39,7 @@ export async function readEvaluations(
   if (before) query = query.lt("created_at", before);
   return await answered(
     query.order("created_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
-  ) as Evaluation[];
+  );
 }
 
 export function nextEvaluationPage(page: Evaluation[]): string | null {
@@ -53,7 +55,7 @@ export interface Baseline {
 export async function readBaseline(run: Run, signal: AbortSignal): Promise<Baseline | null> {
   const evaluations = () => supabase().from("evaluations").select(COLUMNS);
   const first = async (query: ReturnType<typeof evaluations>) =>
-    (await answered(query.order("created_at", { ascending: false }).limit(1).abortSignal(signal)) as Evaluation[])[0];
+    (await answered(query.order("created_at", { ascending: false }).limit(1).abortSignal(signal)))[0];
   if (run.baseline_id) {
     const pinned = await first(evaluations().eq("id", run.baseline_id));
     if (pinned) return { evaluation: pinned, isPinned: true };
@@ -68,37 +70,9 @@ export async function pinBaseline(runId: string, evaluationId: string | null): P
   await changeRun(runId, { baseline_id: evaluationId });
 }
 
-export interface ComparedEvaluation {
-  id: string;
-  name: string | null;
-  kind: string;
-  step: number | null;
-  model: string | null;
-  status: string;
-  success_rate: number | null;
-  mean_reward: Double | null;
-  mean_turns: number | null;
-  created_at: string;
-}
-
-export interface ComparedTask {
-  task_id: string | null;
-  task: string | null;
-  baseline_rate: number | null;
-  rate: number | null;
-  baseline_rollouts: number;
-  rollouts: number;
-  change: "solved" | "broken" | "same" | "new" | "missing";
-}
-
-export interface Comparison {
-  evaluation: ComparedEvaluation;
-  baseline: ComparedEvaluation;
-  tasks: ComparedTask[];
-  newly_solved: number;
-  newly_broken: number;
-}
+export type Comparison = Results["compare_evaluations"];
+export type ComparedTask = Comparison["tasks"][number];
 
 export function compareEvaluations(evaluationId: string, baselineId: string, signal: AbortSignal): Promise<Comparison> {
-  return call<Comparison>("compare_evaluations", { evaluation_id: evaluationId, baseline_id: baselineId }, signal);
+  return rpc("compare_evaluations", { evaluation_id: evaluationId, baseline_id: baselineId }, signal);
 }

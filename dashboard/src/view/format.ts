@@ -27,6 +27,12 @@ export function share(part: Maybe<number>, whole: Maybe<number>): number | null 
   return part === null || part === undefined || !whole ? null : part / whole;
 }
 
+/** "3 of 4"; null where either is unknown. */
+export function partOf(part: Maybe<number>, whole: Maybe<number>): string | null {
+  if (part === null || part === undefined || whole === null || whole === undefined) return null;
+  return `${part.toLocaleString("en-US")} of ${whole.toLocaleString("en-US")}`;
+}
+
 export function compact(value: Maybe<number>): string {
   if (value === null || value === undefined) return UNKNOWN;
   return value.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });

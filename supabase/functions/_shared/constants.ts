@@ -153,3 +153,16 @@ export const ERROR_CODES = [
   "OM409",
 ] as const;
 export type ErrorCode = (typeof ERROR_CODES)[number];
+
+/** The columns that take no other words, by table. */
+export interface Choices {
+  training_runs: { status: RunStatus; visibility: Visibility };
+  training_steps: { status: StepStatus; phase: StepPhase };
+  evaluations: { status: EvaluationStatus; kind: EvaluationKind };
+  rollouts: { status: RolloutStatus; source: RolloutSource };
+  jobs: { status: JobStatus };
+  media: { kind: MediaKind };
+  validations: { verdict: Verdict };
+  validation_overrides: { verdict: OverrideVerdict };
+  members: { role: MemberRole };
+}
