@@ -71,6 +71,8 @@ export async function rpc<Name extends keyof Functions>(
 ): Promise<Functions[Name]["Returns"]> {
   const request = client.rpc(name, args);
   const answer: Answer<unknown> = await (signal ? request.abortSignal(signal) : request);
+  // Who asked has gone: that is no answer, and no connection lost.
+  signal?.throwIfAborted();
   // The client's own types say the same, but not of a name that the compiler does not know yet.
   return unwrap(answer) as Functions[Name]["Returns"];
 }

@@ -3,6 +3,7 @@ import type { ErrorCode, Row } from "@/database.ts";
 import { answered, RequestError, rpc, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
 import type { Results, ViewRows } from "./contract.ts";
+import { after, type Place, placeAfter } from "./paging.ts";
 
 export type Run = ViewRows["run_list"];
 
@@ -114,17 +115,18 @@ export type Rewind = Pick<Row<"rewinds">, "id" | "timeline" | "to_step" | "creat
 
 export async function readStatusChanges(
   runId: string,
-  before: string | null,
+  from: Place | null,
   signal: AbortSignal,
 ): Promise<StatusChange[]> {
   let query = supabase().from("status_history")
     .select("id, old_status, new_status, message, changed_by, changed_at").eq("entity_id", runId);
-  if (before) query = query.lt("changed_at", before);
-  return await answered(query.order("changed_at", { ascending: false }).limit(PAGE).abortSignal(signal));
+  if (from) query = query.or(after("changed_at", from, "descending"));
+  const latest = query.order("changed_at", { ascending: false }).order("id", { ascending: false });
+  return await answered(latest.limit(PAGE).abortSignal(signal));
 }
 
-export function nextStatusPage(page: StatusChange[]): string | null {
-  return page.length < PAGE ? null : page.at(-1)!.changed_at;
+export function nextStatusPage(page: StatusChange[]): Place | null {
+  return placeAfter(page, PAGE, (change) => change.changed_at);
 }
 
 export async function readRewinds(runId: string, signal: AbortSignal): Promise<Rewind[]> {

@@ -3,6 +3,7 @@ import type { Row } from "@/database.ts";
 import { answered, rpc, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
 import type { Results } from "./contract.ts";
+import { after, type Place, placeAfter } from "./paging.ts";
 import { changeRun, type Run } from "./run.ts";
 
 const COLUMNS =
@@ -29,21 +30,22 @@ export type Evaluation =
 
 const PAGE = 100;
 
-/** The evaluations made before a time, the latest first. */
+/** A page of evaluations, the latest first. */
 export async function readEvaluations(
   runId: string,
-  before: string | null,
+  from: Place | null,
   signal: AbortSignal,
 ): Promise<Evaluation[]> {
   let query = supabase().from("evaluations").select(COLUMNS).eq("training_run_id", runId).is("rewound_at", null);
-  if (before) query = query.lt("created_at", before);
+  // Those of one batch were made at the same time.
+  if (from) query = query.or(after("created_at", from, "ascending"));
   return await answered(
     query.order("created_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
   );
 }
 
-export function nextEvaluationPage(page: Evaluation[]): string | null {
-  return page.length < PAGE ? null : page.at(-1)!.created_at;
+export function nextEvaluationPage(page: Evaluation[]): Place | null {
+  return placeAfter(page, PAGE, (evaluation) => evaluation.created_at);
 }
 
 export interface Baseline {

@@ -4,7 +4,7 @@ import { createContext, Fragment, type ReactNode, useContext, useEffect, useStat
 import { Failed } from "@/components/states.tsx";
 import type { Config } from "@/config.ts";
 import type { MemberRole } from "@/database.ts";
-import { reopen, watch } from "@/live/connection.ts";
+import { line, watch } from "@/live/connection.ts";
 import { queryClient } from "@/live/query.ts";
 import { answered, RequestError, supabase } from "@/supabase.ts";
 
@@ -113,7 +113,7 @@ export function AccessProvider({ config, children }: { config: Config; children:
       }
       if (isSwitch) queryClient.clear();
       setAccess({ config, person, stranger: person ? null : stranger, linkError });
-      if (isSwitch) reopen();
+      if (isSwitch) line.reopen();
       else watch();
     };
     const started = useLink().then(async (error) => {
