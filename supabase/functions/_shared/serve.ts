@@ -16,7 +16,7 @@ import { preflight, reply } from "./http.ts";
 import { queryOf, readJson, type Schema, validate } from "./input.ts";
 
 export { v } from "./deps.ts";
-export { conflict, forbidden, FunctionError, invalid, notFound, unwrap } from "./errors.ts";
+export { FunctionError } from "./errors.ts";
 
 const DEFAULT_MAX_BODY_BYTES = 16 * 1024 * 1024;
 
