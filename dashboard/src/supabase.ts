@@ -1,10 +1,7 @@
 /** The one Supabase client, and the one place where its errors become ours. */
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import type { Database } from "../../supabase/functions/_shared/database.types.ts";
 import type { Config } from "./config.ts";
-
-export type { Database };
-export type Row<Name extends keyof Database["public"]["Tables"]> = Database["public"]["Tables"][Name]["Row"];
+import type { Database, ErrorCode } from "./database.ts";
 
 let client: SupabaseClient<Database>;
 
@@ -21,35 +18,61 @@ export function supabase(): SupabaseClient<Database> {
   return client;
 }
 
+const UNKNOWN_ID: ErrorCode = "OM404";
+/** The API's own: a row was asked for, and there is none. */
+const NO_ROW = "PGRST116";
+
 /** What went wrong, in words for the person in front of the page. */
 export class RequestError extends Error {
-  constructor(message: string, readonly code: string | null, readonly isOffline: boolean) {
+  constructor(message: string, readonly code: string | null, readonly isOffline = false) {
     super(message);
   }
 
+  /** There is nothing by this id, or the visitor may not see it. */
+  static unknown(message: string): RequestError {
+    return new RequestError(message, UNKNOWN_ID);
+  }
+
+  static offline(): RequestError {
+    return new RequestError("The server does not answer.", null, true);
+  }
+
   get isUnknown(): boolean {
-    return this.code === "OM404" || this.code === "PGRST116";
+    return this.code === UNKNOWN_ID || this.code === NO_ROW;
   }
 }
 
-interface Answer<T> {
+/** What the API answered; the status is 0 where it did not answer. */
+export interface Answer<T> {
   data: T;
   error: { message: string; code?: string } | null;
+  status: number;
 }
 
-/** The data of an answer, or a RequestError that can be shown. */
+/** The data of an answer, null where it is, or a RequestError that can be shown. */
+export function unwrap<T>({ data, error, status }: Answer<T>): T {
+  if (error === null) return data;
+  throw status === 0 ? RequestError.offline() : new RequestError(error.message, error.code || null);
+}
+
+/** The rows of an answer, or a RequestError that can be shown. */
 export async function answered<T>(request: PromiseLike<Answer<T>>): Promise<NonNullable<T>> {
-  const { data, error } = await request;
-  if (error) {
-    const isOffline = !error.code && /fetch|network|load failed/i.test(error.message);
-    throw new RequestError(isOffline ? "The server does not answer." : error.message, error.code ?? null, isOffline);
-  }
-  return data as NonNullable<T>;
+  // Without an error there are rows.
+  return unwrap(await request)!;
 }
 
-/** Call a database function that answers with one JSON value. */
-export async function call<T>(name: string, args: Record<string, unknown> = {}, signal?: AbortSignal): Promise<T> {
-  // deno-lint-ignore no-explicit-any
-  const request = (client.rpc as any)(name, args);
-  return await answered<T>(signal ? request.abortSignal(signal) : request) as T;
+type Functions = Database["public"]["Functions"];
+
+/** Call a database function. */
+export async function rpc<Name extends keyof Functions>(
+  name: Name,
+  args: Functions[Name]["Args"],
+  signal?: AbortSignal,
+): Promise<Functions[Name]["Returns"]> {
+  const request = client.rpc(name, args);
+  const answer: Answer<unknown> = await (signal ? request.abortSignal(signal) : request);
+  // Who asked has gone: that is no answer, and no connection lost.
+  signal?.throwIfAborted();
+  // The client's own types say the same, but not of a name that the compiler does not know yet.
+  return unwrap(answer) as Functions[Name]["Returns"];
 }

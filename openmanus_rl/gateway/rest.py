@@ -109,9 +109,12 @@ class Rest:
             return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
         except ConflictError as error:
             # An earlier attempt may have landed although its answer was lost: then these very ids are there.
-            if error.attempts == 1 or error.field != "id" or not all("id" in row for row in many):
+            if error.attempts == 1 or not all("id" in row for row in many):
                 raise
-            return list(self.select_all(table, filters=[Filter.in_("id", [row["id"] for row in many])]))
+            landed = list(self.select_all(table, filters=[Filter.in_("id", [row["id"] for row in many])]))
+            if len(landed) < len(many):
+                raise
+            return landed
 
     def upsert(
         self,

@@ -20,18 +20,21 @@ from openmanus_rl.errors import (
     UnsupportedError,
 )
 
-__all__ = ["class_for_code", "error_for_code", "field_of"]
+__all__ = ["OWN_CODES", "class_for_code", "error_for_code", "field_of"]
 
 ErrorClass = type[OpenManusError]
 
-# Whole codes first, then the first two characters (a class of SQLSTATEs) or four (a family of PostgREST's).
-_BY_CODE: dict[str, ErrorClass] = {
-    # Raised by our own SQL.
+OWN_CODES: dict[str, ErrorClass] = {
     "OM400": InvalidInput,
     "OM403": ForbiddenError,
     "OM404": NotFoundError,
     "OM409": ConflictError,
-    "OM413": TooLargeError,
+}
+"""What the codes mean that our own SQL raises."""
+
+# Whole codes first, then the first two characters (a class of SQLSTATEs) or four (a family of PostgREST's).
+_BY_CODE: dict[str, ErrorClass] = {
+    **OWN_CODES,
     # PostgREST.
     "PGRST000": ConnectionFailed,
     "PGRST001": ConnectionFailed,
@@ -53,6 +56,9 @@ _BY_CODE: dict[str, ErrorClass] = {
     "PGRST302": AuthError,
     "PGRST303": AuthError,
     # Postgres.
+    # A row refers to nothing. The same code says that a row is still referred to, but in our tables the rows that refer
+    # to another one go with it, or let go of it.
+    "23503": NotFoundError,
     "23505": ConflictError,
     "23P01": ConflictError,
     "23502": InvalidInput,
@@ -84,17 +90,13 @@ _BY_PREFIX: dict[str, ErrorClass] = {
     "57": ConnectionFailed,
     "58": ServerError,
 }
-_TRANSITION = re.compile(r"cannot go from|bad_transition|transition", re.IGNORECASE)
 _KEY_DETAIL = re.compile(r"Key \(([^)]*)\)=")
 _QUOTED = re.compile(r'(?:column|constraint|field) "([^"]+)"|\'([^\']+)\' column', re.IGNORECASE)
 
 
-def class_for_code(code: str, message: str = "") -> ErrorClass | None:
-    """Return the error class for a code, or None where the code alone doesn't tell."""
-    if code == "23503":
-        # The same code for a parent that isn't there and for a parent that still has children.
-        return ConflictError if message.startswith("update or delete") else NotFoundError
-    if code == "OM409" and _TRANSITION.search(message):
+def class_for_code(code: str, *, field: str | None = None) -> ErrorClass | None:
+    """Return the error class for a code and the field at fault, or None where they don't tell."""
+    if code == "OM409" and field == "status":
         return TransitionError
     if found := _BY_CODE.get(code):
         return found
@@ -105,11 +107,15 @@ def class_for_code(code: str, message: str = "") -> ErrorClass | None:
 
 def error_for_code(code: str, message: str, *, details: object = None, field: str | None = None) -> OpenManusError:
     """Return the error for a code that our own SQL told in an answer rather than as a failure."""
-    return (class_for_code(code, message) or InvalidInput)(message, code=code, details=details, field=field)
+    return (class_for_code(code, field=field) or InvalidInput)(message, code=code, details=details, field=field)
 
 
 def field_of(message: str, details: object) -> str | None:
-    """Return the column or constraint that a database error names, if it names one."""
+    """Return the column or constraint that a database error names, if it names one.
+
+    Our own SQL says it in JSON. Of an error of Postgres itself the API hands on nothing but English text: what is read
+    there is for people, and decides nothing.
+    """
     if isinstance(details, dict) and isinstance(details.get("field"), str):
         return str(details["field"])
     if isinstance(details, str) and (match := _KEY_DETAIL.search(details)):

@@ -32,7 +32,7 @@ from openmanus_rl.errors import (
     TransientError,
     UnsupportedError,
 )
-from openmanus_rl.gateway.sqlstate import class_for_code, field_of
+from openmanus_rl.gateway.sqlstate import OWN_CODES, class_for_code, field_of
 
 __all__ = ["error_from_exception", "error_from_response", "translated"]
 
@@ -127,18 +127,17 @@ def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
 
 def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | None = None) -> OpenManusError:
     status = failure.status
+    field = field_of(failure.message, failure.details)
     if status in (429, 502, 503):
         cls = _BY_STATUS.get(status, ServerError)
     else:
-        cls = class_for_code(failure.code, failure.message) or _class_for_status(status)
-    if failure.code == "PGRST116" and "0 rows" not in str(failure.details):
-        cls = ConflictError
+        cls = class_for_code(failure.code, field=field) or _class_for_status(status)
     arguments: dict[str, Any] = {
         "code": failure.code or None,
         "details": failure.details,
         "hint": hint_for(cls, failure.hint),
         "status": status or None,
-        "field": field_of(failure.message, failure.details),
+        "field": field,
     }
     if issubclass(cls, TransientError):
         arguments["retry_after_seconds"] = retry_after_seconds
@@ -154,7 +153,7 @@ def worded(code: str, message: str, attempt: str) -> str:
     """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
     if code in _MISSING_FUNCTION:
         return f"{attempt}: the database is of another version than this program ({message})"
-    return message if code.startswith("OM") else f"{attempt}: {message}"
+    return message if code in OWN_CODES else f"{attempt}: {message}"
 
 
 def _class_for_status(status: int) -> type[OpenManusError]:

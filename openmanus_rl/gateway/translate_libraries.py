@@ -49,7 +49,8 @@ def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
     message = " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
     details = parse_details(error.diag.message_detail)
     code = error.sqlstate or ""
-    cls = class_for_code(code, message) or _class_for_connection_text(error, message)
+    field = error.diag.column_name or field_of(message, details) or error.diag.constraint_name
+    cls = class_for_code(code, field=field) or _class_for_connection_text(error, message)
     hint = hint_for(cls, error.diag.message_hint)
     if cls is AuthError or (cls is NotFoundError and not code):
         hint = "check the user, password and database name in DATABASE_URL"
@@ -58,7 +59,7 @@ def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
         code=code or None,
         details=details,
         hint=hint,
-        field=error.diag.column_name or field_of(message, details) or error.diag.constraint_name,
+        field=field,
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from openmanus_rl.errors import BadResponse, OpenManusError
 from openmanus_rl.gateway import Gateway, get_gateway
 from openmanus_rl.gateway.sqlstate import error_for_code
+from openmanus_rl.records.codes import ErrorCode
+from openmanus_rl.records.kinds import RecordKind
 
 __all__ = ["BatchResult", "Refusal", "write_batch", "write_many"]
 
@@ -20,10 +22,10 @@ _RECORDS_PER_CALL = 500
 class Refusal:
     """A record that the database did not take, and why."""
 
-    kind: str
+    kind: RecordKind
     index: int
     id: str | None
-    code: str
+    code: ErrorCode
     field: str | None
     message: str
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from openmanus_rl.gateway import Filter, Order, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import Validation
 from openmanus_rl.records.ids import Id, as_id, validation_id
-from openmanus_rl.records.statuses import Verdict
+from openmanus_rl.records.statuses import OverrideVerdict, Verdict
 
 __all__ = ["ValidationManager"]
 
@@ -80,7 +80,7 @@ class ValidationManager(Manager):
     def override(
         cls,
         rollout_id: Id,
-        verdict: Literal["pass", "fail"] | None,
+        verdict: OverrideVerdict | None,
         reason: str,
         *,
         validation_id: Id | None = None,

@@ -34,7 +34,7 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("training_steps", "phase"): get_args(statuses.StepPhase),
     ("evaluations", "kind"): get_args(statuses.EvaluationKind),
     ("rollouts", "source"): get_args(statuses.RolloutSource),
-    ("media", "kind"): ("frame", "screenshot", "image", "video", "audio", "file"),
+    ("media", "kind"): get_args(statuses.MediaKind),
     **{(kind, "status"): tuple(allowed) for kind, allowed in statuses.NEXT_STATUSES.items()},
 }
 

@@ -1,4 +1,4 @@
-"""What is recorded: ids, statuses, and a model of each table's rows, generated from the migrations."""
+"""What is recorded: ids, statuses, kinds, codes, and a model of each table's rows, generated from the migrations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = [
     "new_id",
 ]
 
-_MODELS = {
+MODELS = {
     "AgentState": "PublicAgentStates",
     "Environment": "PublicEnvironments",
     "EvaluationResult": "PublicEvaluationResults",
@@ -82,8 +82,8 @@ _MODELS = {
 
 def __getattr__(name: str) -> Any:
     # Loaded when it is used: building the models takes longer than all else that a command imports.
-    if name in _MODELS:
+    if name in MODELS:
         from openmanus_rl.records import rows
 
-        return getattr(rows, _MODELS[name])
+        return getattr(rows, MODELS[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

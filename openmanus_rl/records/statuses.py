@@ -1,85 +1,64 @@
-"""Statuses and where each may go; the database enforces them, a test keeps this page equal to it."""
+# Written by scripts/generate_types from the migrations. Do not edit.
+# ruff: noqa
+# fmt: off
+"""Statuses, where each may go, and the other words that columns take; the database enforces them."""
 
-from __future__ import annotations
+from typing import Literal
 
-from typing import Literal, get_args
-
-__all__ = [
-    "COMPLETED_ROLLOUT_STATUSES",
-    "NEXT_STATUSES",
-    "EvaluationKind",
-    "EvaluationStatus",
-    "JobStatus",
-    "MemberRole",
-    "RolloutSource",
-    "RolloutStatus",
-    "RunStatus",
-    "StepPhase",
-    "StepStatus",
-    "Verdict",
-    "Visibility",
-]
+__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobStatus", "MediaKind", "MemberRole", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "Verdict", "Visibility"]
 
 RunStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
 StepStatus = Literal["pending", "running", "completed", "failed", "interrupted"]
 EvaluationStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
-RolloutStatus = Literal[
-    "pending",
-    "running",
-    "success",
-    "failed",
-    "completed",
-    "truncated",
-    "timeout",
-    "error",
-    "cancelled",
-    "interrupted",
-]
+RolloutStatus = Literal["pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
 JobStatus = Literal["pending", "queued", "running", "succeeded", "failed", "cancelled"]
 StepPhase = Literal["rollout", "training"]
 EvaluationKind = Literal["eval", "baseline"]
 RolloutSource = Literal["training", "evaluation", "baseline", "manual", "import"]
+MediaKind = Literal["frame", "screenshot", "image", "video", "audio", "file"]
 Verdict = Literal["pass", "fail", "error"]
+OverrideVerdict = Literal["pass", "fail"]
 Visibility = Literal["private", "public"]
 MemberRole = Literal["viewer", "editor", "admin"]
 
-# Judged: these may be judged anew, but never run again.
-_JUDGED: tuple[str, ...] = ("success", "failed", "completed", "truncated", "timeout")
-
-COMPLETED_ROLLOUT_STATUSES: frozenset[str] = frozenset({*_JUDGED, "error"})
+COMPLETED_ROLLOUT_STATUSES: frozenset[str] = frozenset({"success", "failed", "completed", "truncated", "timeout", "error"})
 """The statuses that count as completed in success rates and averages."""
 
 NEXT_STATUSES: dict[str, dict[str, frozenset[str]]] = {
     "training_runs": {
         "pending": frozenset({"running", "completed", "failed", "cancelled", "interrupted"}),
         "running": frozenset({"completed", "failed", "cancelled", "interrupted"}),
-        "interrupted": frozenset({"running", "completed", "failed", "cancelled"}),
+        "completed": frozenset(),
         "failed": frozenset({"running", "cancelled"}),
         "cancelled": frozenset({"running"}),
-        "completed": frozenset(),
+        "interrupted": frozenset({"running", "completed", "failed", "cancelled"}),
     },
     "training_steps": {
         "pending": frozenset({"running", "completed", "failed", "interrupted"}),
         "running": frozenset({"completed", "failed", "interrupted"}),
-        "interrupted": frozenset({"running", "completed", "failed"}),
-        "failed": frozenset({"running", "completed"}),
         "completed": frozenset(),
+        "failed": frozenset({"running", "completed"}),
+        "interrupted": frozenset({"running", "completed", "failed"}),
     },
     "evaluations": {
         "pending": frozenset({"running", "completed", "failed", "cancelled", "interrupted"}),
         "running": frozenset({"completed", "failed", "cancelled", "interrupted"}),
-        "interrupted": frozenset({"running", "completed", "failed", "cancelled"}),
+        "completed": frozenset(),
         "failed": frozenset({"running", "completed"}),
         "cancelled": frozenset({"running"}),
-        "completed": frozenset(),
+        "interrupted": frozenset({"running", "completed", "failed", "cancelled"}),
     },
     "rollouts": {
-        "pending": frozenset(get_args(RolloutStatus)) - {"pending"},
-        "running": frozenset(get_args(RolloutStatus)) - {"running"},
-        "interrupted": frozenset(get_args(RolloutStatus)) - {"interrupted"},
+        "pending": frozenset({"running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
+        "running": frozenset({"pending", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
+        "success": frozenset({"failed", "completed", "truncated", "timeout"}),
+        "failed": frozenset({"success", "completed", "truncated", "timeout"}),
+        "completed": frozenset({"success", "failed", "truncated", "timeout"}),
+        "truncated": frozenset({"success", "failed", "completed", "timeout"}),
+        "timeout": frozenset({"success", "failed", "completed", "truncated"}),
         "error": frozenset({"pending"}),
         "cancelled": frozenset({"pending"}),
-        **{status: frozenset(_JUDGED) - {status} for status in _JUDGED},
+        "interrupted": frozenset({"pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled"}),
     },
     "jobs": {
         "pending": frozenset({"queued", "running", "succeeded", "failed", "cancelled"}),
@@ -90,3 +69,4 @@ NEXT_STATUSES: dict[str, dict[str, frozenset[str]]] = {
         "cancelled": frozenset(),
     },
 }
+"""By table: from each status, those that may follow; none may follow a final one."""

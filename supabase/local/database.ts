@@ -93,6 +93,11 @@ export class GatewayConnection extends PostgresConnection {
     }
   }
 
+  /** Whether there is such a role to act as. */
+  async hasRole(name: string): Promise<boolean> {
+    return (await this.driver`select 1 from pg_catalog.pg_roles where rolname = ${name}`).length > 0;
+  }
+
   /** The Data API's schema cache; read once by however many requests wait for it. */
   schema(): Promise<Schema> {
     this.#schema ??= this.#remember(readSchema(this.driver));

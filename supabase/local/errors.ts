@@ -46,6 +46,7 @@ export function unavailableResponse(): Response {
 
 /** SQLSTATE prefixes and their HTTP status, the longest match first; what is not listed is 400. */
 const STATUS_BY_SQLSTATE: [prefix: string, status: number][] = [
+  ["21000", 500],
   ["23503", 409],
   ["23505", 409],
   ["25006", 405],

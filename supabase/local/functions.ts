@@ -1,4 +1,4 @@
-/** The edge functions this gateway serves; listed one by one because a bundle needs static imports. */
+/** The edge functions that the gateway serves. Written by functions/_openapi/generate.ts; do not edit. */
 import completeRollout from "../functions/complete-rollout/index.ts";
 import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";

@@ -1,5 +1,6 @@
 /** Files in storage: listed folder by folder, read by addresses that are signed for a while. */
-import { answered, RequestError, supabase } from "@/supabase.ts";
+import { StorageApiError } from "@supabase/supabase-js";
+import { RequestError, supabase } from "@/supabase.ts";
 
 export interface StoredFile {
   name: string;
@@ -13,8 +14,12 @@ export interface StoredFile {
 export const FILES_PER_PAGE = 100;
 const SIGNED_SECONDS = 3600;
 
-async function stored<T>(request: Promise<{ data: T; error: { message: string } | null }>): Promise<NonNullable<T>> {
-  return await answered(request.then(({ data, error }) => ({ data, error: error && { message: error.message } })));
+/** The data of storage's answer, or a RequestError that can be shown. */
+async function stored<T>(request: Promise<{ data: T; error: Error | null }>): Promise<NonNullable<T>> {
+  const { data, error } = await request;
+  // Without an error there is data.
+  if (error === null) return data!;
+  throw error instanceof StorageApiError ? new RequestError(error.message, error.statusCode) : RequestError.offline();
 }
 
 interface Listing {
@@ -71,7 +76,7 @@ export async function readTail(
     signal,
   });
   if (!answer.ok) {
-    throw new RequestError(`The file could not be read (${answer.status}).`, String(answer.status), false);
+    throw new RequestError(`The file could not be read (${answer.status}).`, String(answer.status));
   }
   const text = new TextDecoder().decode((await answer.arrayBuffer()).slice(-bytes));
   // It may begin within a line, even within a character.

@@ -1,6 +1,8 @@
 /** Steps of training, their groups, and the rollouts of a group next to each other. */
-import { answered, call, type Row, supabase } from "@/supabase.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
 import type { Double } from "@/view/format.ts";
+import type { Results } from "./contract.ts";
 import type { FoundRollout } from "./rollouts.ts";
 
 export type Step = Row<"training_steps">;
@@ -143,35 +145,11 @@ export async function looseRollouts(
   return await answered(request.order("id").limit(LOOSE_PAGE).abortSignal(signal));
 }
 
-export type ComparedRollout = Omit<FoundRollout, "match"> & {
-  advantage: Double | null;
-  computed_advantage: Double | null;
-  at_parting: { observation: string | null; action: string | null; thought: string | null } | null;
-};
-
-export interface GroupComparison {
-  group: {
-    id: string;
-    number: number;
-    training_run_id: string | null;
-    training_step_id: string | null;
-    step: number | null;
-    evaluation_id: string | null;
-    task_id: string | null;
-    task_description: string | null;
-    rollout_count: number;
-    completed_count: number;
-    success_count: number;
-    reward_mean: Double | null;
-    reward_std: Double | null;
-  };
-  no_variance: boolean | null;
-  parts_at: number | null;
-  rollouts: ComparedRollout[];
-}
+export type GroupComparison = Results["group_comparison"];
+export type ComparedRollout = GroupComparison["rollouts"][number];
 
 export function compareGroup(groupId: string, signal: AbortSignal): Promise<GroupComparison> {
-  return call<GroupComparison>("group_comparison", { group_id: groupId }, signal);
+  return rpc("group_comparison", { group_id: groupId }, signal);
 }
 
 /** Whether any rollout was made at a step, in a group or not. */

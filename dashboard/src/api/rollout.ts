@@ -1,192 +1,73 @@
 /** One rollout: its row, how it was judged, and its turns, a stretch at a time. */
-import { answered, call, type Row, supabase } from "@/supabase.ts";
-import type { Double } from "@/view/format.ts";
-import type { Json } from "../../../supabase/functions/_shared/database.types.ts";
+import type { Json, OverrideVerdict, Row } from "@/database.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
+import type { Results } from "./contract.ts";
 
 export type { Json };
 
-export interface RunOfRollout {
-  id: string;
-  name: string;
-  owner_id: string | null;
-}
-
 export type Rollout = Row<"rollouts"> & {
-  training_runs: RunOfRollout | null;
+  training_runs: { id: string; name: string; owner_id: string | null } | null;
   rollout_groups: { number: number; task_description: string | null } | null;
   tasks: { id: string; name: string | null; description: string | null } | null;
 };
 
-/** All turns in columns: small even where there are thousands. */
-export interface Outline {
-  turns: number;
-  step_numbers: number[];
-  rewards: (Double | null)[];
-  tools: number[];
-  tool_errors: number[];
-  durations_ms: (number | null)[];
-  chars: number[];
-  tool_names: Record<string, number>;
-}
-
-export interface ToolCall {
-  id: string;
-  position: number;
-  tool_name: string;
-  tool_input: Json;
-  tool_input_cut?: boolean;
-  tool_input_chars: number | null;
-  tool_output: string | null;
-  tool_output_chars: number | null;
-  success: boolean | null;
-  error_message: string | null;
-  execution_time_ms: number | null;
-}
-
-export interface Media {
-  id: string;
-  kind: string;
-  bucket: string;
-  path: string;
-  content_type: string | null;
-  width: number | null;
-  height: number | null;
-  duration_ms: number | null;
-}
-
-export interface Generation {
-  id: string;
-  position: number;
-  model: string | null;
-  policy_version: number | null;
-  completion_tokens: number | null;
-  prompt_tokens: number | null;
-  mean_logprob: Double | null;
-  mean_advantage: Double | null;
-  finish_reason: string | null;
-  has_logprobs: boolean;
-}
-
-export interface TurnReward {
-  reward_type: string;
-  reward: Double;
-  details: Json;
-}
-
-export interface FurtherObservation {
-  position: number;
-  kind: string;
-  text: string | null;
-  text_chars: number | null;
-  media_path: string | null;
-}
-
-export interface Turn {
-  id: string;
-  step_number: number;
-  created_at: string;
-  duration_ms: number | null;
-  model_duration_ms: number | null;
-  environment_duration_ms: number | null;
-  observation: string | null;
-  observation_chars: number | null;
-  action: string | null;
-  action_chars: number | null;
-  thought: string | null;
-  thought_chars: number | null;
-  memory_summary: string | null;
-  memory_summary_chars: number | null;
-  info: Json;
-  info_cut?: boolean;
-  has_messages: boolean;
-  has_model_response: boolean;
-  tool_calls: ToolCall[];
-  rewards: TurnReward[];
-  observations: FurtherObservation[];
-  media: Media[];
-  generations: Generation[];
-}
-
-export interface Tokens {
-  completion_ids: number[];
-  logprobs: (Double | null)[] | null;
-  mask: boolean[] | null;
-  advantages: (Double | null)[] | null;
-  tokens: string[] | null;
-}
-
-export interface RewardComponent {
-  reward_type: string;
-  sum: Double;
-  count: number;
-  min: Double;
-  max: Double;
-}
-
-export interface Match {
-  step_number: number;
-  field: string;
-  snippet: string;
-  at: number;
-}
-
-export interface Override {
-  id: string;
-  validation_id: string | null;
-  verdict: "pass" | "fail" | null;
-  reason: string;
-  old_status: string;
-  new_status: string;
-  made_by_name: string | null;
-  created_at: string;
-}
-
-export interface Fingerprints {
-  step_numbers: number[];
-  fingerprints: string[];
-}
+export type Outline = Results["rollout_outline"];
+export type Turn = Results["rollout_turns"][number];
+export type ToolCall = Turn["tool_calls"][number];
+export type Media = Turn["media"][number];
+export type Generation = Turn["generations"][number];
+export type TurnReward = Turn["rewards"][number];
+export type FurtherObservation = Turn["observations"][number];
+export type Tokens = Results["turn_generation"];
+export type RewardComponent = Results["rollout_rewards"][number];
+export type Match = Results["search_rollout"]["matches"][number];
+export type Fingerprints = Results["turn_fingerprints"];
+export type Override = Row<"validation_overrides">;
 
 /** So many turns are read at once. */
 export const WINDOW = 50;
 /** Longer texts are cut by the server; the whole is read on request. */
 export const CUT_CHARS = 3_000;
 
+type JsonColumn = "info" | "model_response";
 type TextColumn = "observation" | "action" | "thought" | "memory_summary";
+
+const WITH_PLACE = "*, training_runs(id, name, owner_id), rollout_groups(number, task_description)" as const;
+const WITH_TASK = `${WITH_PLACE}, tasks(id, name, description)` as const;
 
 // The tables of tasks are not there for visitors, so a task is only asked for where someone is signed in.
 export async function readRollout(id: string, signedIn: boolean): Promise<Rollout> {
-  const columns = "*, training_runs(id, name, owner_id), rollout_groups(number, task_description)" +
-    (signedIn ? ", tasks(id, name, description)" : "");
-  const row = await answered(supabase().from("rollouts").select(columns).eq("id", id).single());
-  return row as unknown as Rollout;
+  const rollouts = supabase().from("rollouts");
+  if (signedIn) return await answered(rollouts.select(WITH_TASK).eq("id", id).single());
+  return { ...await answered(rollouts.select(WITH_PLACE).eq("id", id).single()), tasks: null };
 }
 
 export function readOutline(id: string, signal?: AbortSignal): Promise<Outline> {
-  return call("rollout_outline", { rollout_id: id }, signal);
+  return rpc("rollout_outline", { rollout_id: id }, signal);
 }
 
 export function readTurns(id: string, from: number, count = WINDOW, signal?: AbortSignal): Promise<Turn[]> {
-  return call("rollout_turns", { rollout_id: id, from_step: from, turn_count: count, max_chars: CUT_CHARS }, signal);
+  return rpc("rollout_turns", { rollout_id: id, from_step: from, turn_count: count, max_chars: CUT_CHARS }, signal);
 }
 
 export function readRewards(id: string, signal?: AbortSignal): Promise<RewardComponent[]> {
-  return call("rollout_rewards", { rollout_id: id }, signal);
+  return rpc("rollout_rewards", { rollout_id: id }, signal);
 }
 
 export function readFingerprints(id: string, signal?: AbortSignal): Promise<Fingerprints> {
-  return call("turn_fingerprints", { rollout_id: id }, signal);
+  return rpc("turn_fingerprints", { rollout_id: id }, signal);
 }
 
 export function readTokens(generationId: string): Promise<Tokens> {
-  return call("turn_generation", { generation_id: generationId });
+  return rpc("turn_generation", { generation_id: generationId });
 }
 
 export function readChat(turnId: string): Promise<Json> {
-  return call("turn_chat", { agent_state_id: turnId });
+  return rpc("turn_chat", { agent_state_id: turnId });
 }
 
-export function searchRollout(id: string, text: string, signal?: AbortSignal) {
-  return call<{ matches: Match[]; more: boolean }>("search_rollout", { rollout_id: id, text }, signal);
+export function searchRollout(id: string, text: string, signal?: AbortSignal): Promise<Results["search_rollout"]> {
+  return rpc("search_rollout", { rollout_id: id, text }, signal);
 }
 
 export async function readValidations(id: string): Promise<Row<"validations">[]> {
@@ -204,31 +85,34 @@ export async function readMedia(id: string): Promise<Media[]> {
 }
 
 export async function readOverrides(id: string): Promise<Override[]> {
-  const table = supabase().from("validation_overrides" as "validations");
-  const rows = await answered(
+  const table = supabase().from("validation_overrides");
+  return await answered(
     table.select("*").eq("rollout_id", id).order("created_at", { ascending: false }).limit(100),
   );
-  return rows as unknown as Override[];
 }
 
 export function overrideValidation(args: {
   rollout_id: string;
-  verdict: "pass" | "fail" | null;
+  verdict: OverrideVerdict | null;
   reason: string;
   validation_id: string | null;
-}): Promise<unknown> {
-  return call("override_validation", args);
+}): Promise<Results["override_validation"]> {
+  return rpc("override_validation", args);
 }
 
 /** A text of a turn, whole. */
 export async function readText(turnId: string, column: TextColumn): Promise<string> {
-  const row = await answered(supabase().from("agent_states").select(column).eq("id", turnId).single());
-  return (row as Record<string, string | null>)[column] ?? "";
+  const row: Partial<Record<TextColumn, string | null>> = await answered(
+    supabase().from("agent_states").select(column).eq("id", turnId).single(),
+  );
+  return row[column] ?? "";
 }
 
-export async function readJson(turnId: string, column: "info" | "model_response"): Promise<Json> {
-  const row = await answered(supabase().from("agent_states").select(column).eq("id", turnId).single());
-  return (row as Record<string, Json>)[column] ?? null;
+export async function readJson(turnId: string, column: JsonColumn): Promise<Json> {
+  const row: Partial<Record<JsonColumn, Json>> = await answered(
+    supabase().from("agent_states").select(column).eq("id", turnId).single(),
+  );
+  return row[column] ?? null;
 }
 
 export async function readFurtherText(turnId: string, position: number): Promise<string> {
@@ -263,13 +147,11 @@ const TURN_WITH_PARTS = "*, tool_calls(*), generations(*), observations(*), medi
 export async function readRawTurns(id: string, after: number, count: number): Promise<{ step_number: number }[]> {
   const rows = supabase().from("agent_states").select(TURN_WITH_PARTS)
     .eq("rollout_id", id).gt("step_number", after).order("step_number").limit(count);
-  return await answered(rows) as unknown as { step_number: number }[];
+  return await answered(rows);
 }
 
 export async function readRawTurn(turnId: string): Promise<Json> {
-  return await answered(
-    supabase().from("agent_states").select(TURN_WITH_PARTS).eq("id", turnId).single(),
-  ) as unknown as Json;
+  return await answered(supabase().from("agent_states").select(TURN_WITH_PARTS).eq("id", turnId).single());
 }
 
 const ROWS = 1_000;

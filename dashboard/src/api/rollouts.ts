@@ -1,86 +1,17 @@
 /** Rollouts as lists show them: found by what is known of them and by what happened in them. */
-import { answered, call, supabase } from "@/supabase.ts";
-import type { Double } from "@/view/format.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
+import type { Filters, Results } from "./contract.ts";
 
-export const STATUSES = [
-  "pending",
-  "running",
-  "success",
-  "failed",
-  "completed",
-  "truncated",
-  "timeout",
-  "error",
-  "cancelled",
-  "interrupted",
-] as const;
-export const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
 export const SORTS = ["newest", "oldest", "reward_high", "reward_low"] as const;
 export type Sort = (typeof SORTS)[number];
 
 /** What find_rollouts takes; what is missing filters nothing. */
-export interface RolloutFilters {
-  training_run_id?: string;
-  group_id?: string;
-  task_id?: string;
-  environment?: string;
-  status?: string[];
-  source?: string[];
-  step_from?: number;
-  step_to?: number;
-  reward_from?: number;
-  reward_to?: number;
-  turns_from?: number;
-  turns_to?: number;
-  model?: string;
-  tool?: string;
-  tool_failed?: boolean;
-  text?: string;
-  created_from?: string;
-  created_to?: string;
-  sort?: Sort;
-}
-
-export interface Match {
-  step_number: number | null;
-  field: string;
-  snippet: string;
-}
-
-export interface FoundRollout {
-  id: string;
-  training_run_id: string | null;
-  run_name: string | null;
-  group_id: string | null;
-  task_id: string | null;
-  task_description: string | null;
-  environment: string;
-  source: string;
-  status: string;
-  total_reward: Double | null;
-  step_count: number | null;
-  step: number | null;
-  episode_number: number | null;
-  model: string | null;
-  policy_version: number | null;
-  error: string | null;
-  started_at: string | null;
-  finished_at: string | null;
-  created_at: string;
-  rewound_at: string | null;
-  overridden: boolean;
-  match: Match | null;
-}
-
+export type RolloutFilters = Filters["find_rollouts"];
+export type FoundPage = Results["find_rollouts"];
+export type FoundRollout = FoundPage["rollouts"][number];
+export type Match = NonNullable<FoundRollout["match"]>;
 /** Where a search goes on; made and understood by the database alone. */
-export type Cursor = Record<string, unknown>;
-
-export interface FoundPage {
-  rollouts: FoundRollout[];
-  next: Cursor | null;
-  searched: number;
-  searched_to: string | null;
-}
+export type Cursor = NonNullable<FoundPage["next"]>;
 
 interface Extent {
   pageSize: number;
@@ -93,7 +24,7 @@ export function findRollouts(
   { pageSize, budgetMs }: Extent,
   signal?: AbortSignal,
 ): Promise<FoundPage> {
-  return call<FoundPage>("find_rollouts", { filters, after, page_size: pageSize, budget_ms: budgetMs }, signal);
+  return rpc("find_rollouts", { filters, after, page_size: pageSize, budget_ms: budgetMs }, signal);
 }
 
 /** Whether each rollout's turns have to be looked at, which takes long. */
@@ -142,5 +73,5 @@ export async function taskName(id: string, signal: AbortSignal): Promise<string 
 }
 
 export async function environmentNames(signal: AbortSignal): Promise<string[]> {
-  return (await call<{ environments: string[] }>("run_facets", {}, signal)).environments;
+  return (await rpc("run_facets", {}, signal)).environments;
 }

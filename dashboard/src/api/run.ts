@@ -1,74 +1,30 @@
 /** One run: what its page reads besides metrics and rollouts. */
-import type { ListedRun } from "@/api/runs.ts";
-import { answered, call, RequestError, type Row, supabase } from "@/supabase.ts";
+import type { ErrorCode, Row } from "@/database.ts";
+import { answered, RequestError, rpc, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
+import type { Results, ViewRows } from "./contract.ts";
+import { after, type Place, placeAfter } from "./paging.ts";
 
-export interface Run extends ListedRun {
-  baseline_id: string | null;
-  timeline: number;
-  heartbeat_timeout_seconds: number;
-}
+export type Run = ViewRows["run_list"];
+
+const FORBIDDEN: ErrorCode = "OM403";
 
 export async function readRun(id: string, signal: AbortSignal): Promise<Run> {
-  const list = supabase().from("run_list");
-  // Of a view's columns the generated types know less than the database does: which are never null.
-  const found = await answered(list.select("*").eq("id", id).limit(1).abortSignal(signal)) as unknown as Run[];
-  if (!found[0]) throw new RequestError(`training run ${id}: unknown id`, "OM404", false);
+  const found = await answered(supabase().from("run_list").select("*").eq("id", id).limit(1).abortSignal(signal));
+  if (!found[0]) throw RequestError.unknown(`training run ${id}: unknown id`);
   return found[0];
 }
 
-export interface ProgressBucket {
-  from_step: number;
-  to_step: number;
-  rollouts: number;
-  completed: number;
-  solved: number;
-  truncated: number;
-  errors: number;
-  reward_min: number | null;
-  reward_p10: number | null;
-  reward_p25: number | null;
-  reward_p50: number | null;
-  reward_p75: number | null;
-  reward_p90: number | null;
-  reward_max: number | null;
-  reward_mean: number | null;
-  mean_turns: number | null;
-  groups: number;
-  flat_groups: number;
-}
-
-export interface RunProgress {
-  buckets: ProgressBucket[];
-  without_step: number;
-}
+export type RunProgress = Results["run_progress"];
+export type ProgressBucket = RunProgress["buckets"][number];
+export type RunHealth = Results["run_health"];
 
 export function readProgress(runId: string, buckets: number, signal: AbortSignal): Promise<RunProgress> {
-  return call<RunProgress>("run_progress", { training_run_id: runId, buckets }, signal);
-}
-
-export interface RunHealth {
-  rollouts: number;
-  completed: number;
-  solved: number;
-  truncated: number;
-  errors: number;
-  groups: number;
-  flat_groups: number;
-  tool_calls: number;
-  tool_errors: number;
-  mean_staleness: number | null;
-  max_staleness: number | null;
-  rollouts_per_minute: number | null;
-  turns_per_minute: number | null;
-  tokens_per_second: number | null;
-  seconds_per_step: number | null;
-  window_from: string | null;
-  window_to: string | null;
+  return rpc("run_progress", { training_run_id: runId, buckets }, signal);
 }
 
 export function readHealth(runId: string, signal: AbortSignal): Promise<RunHealth> {
-  return call<RunHealth>("run_health", { training_run_id: runId }, signal);
+  return rpc("run_health", { training_run_id: runId }, signal);
 }
 
 const PAGE = 50;
@@ -90,7 +46,7 @@ export async function readSteps(runId: string, before: number | null, signal: Ab
     null,
   );
   if (before !== null) query = query.lt("step", before);
-  return await answered(query.order("step", { ascending: false }).limit(PAGE).abortSignal(signal)) as TrainingStep[];
+  return await answered(query.order("step", { ascending: false }).limit(PAGE).abortSignal(signal));
 }
 
 export function nextStepPage(page: TrainingStep[]): number | null {
@@ -147,7 +103,7 @@ export async function readSettings(runId: string, signal: AbortSignal): Promise<
   const found = await answered(
     supabase().from("training_runs").select("config, summary, metadata").eq("id", runId).limit(1).abortSignal(signal),
   );
-  if (!found[0]) throw new RequestError(`training run ${runId}: unknown id`, "OM404", false);
+  if (!found[0]) throw RequestError.unknown(`training run ${runId}: unknown id`);
   return found[0];
 }
 
@@ -159,17 +115,18 @@ export type Rewind = Pick<Row<"rewinds">, "id" | "timeline" | "to_step" | "creat
 
 export async function readStatusChanges(
   runId: string,
-  before: string | null,
+  from: Place | null,
   signal: AbortSignal,
 ): Promise<StatusChange[]> {
   let query = supabase().from("status_history")
     .select("id, old_status, new_status, message, changed_by, changed_at").eq("entity_id", runId);
-  if (before) query = query.lt("changed_at", before);
-  return await answered(query.order("changed_at", { ascending: false }).limit(PAGE).abortSignal(signal));
+  if (from) query = query.or(after("changed_at", from, "descending"));
+  const latest = query.order("changed_at", { ascending: false }).order("id", { ascending: false });
+  return await answered(latest.limit(PAGE).abortSignal(signal));
 }
 
-export function nextStatusPage(page: StatusChange[]): string | null {
-  return page.length < PAGE ? null : page.at(-1)!.changed_at;
+export function nextStatusPage(page: StatusChange[]): Place | null {
+  return placeAfter(page, PAGE, (change) => change.changed_at);
 }
 
 export async function readRewinds(runId: string, signal: AbortSignal): Promise<Rewind[]> {
@@ -192,6 +149,6 @@ export async function readMemberNames(ids: string[], signal: AbortSignal): Promi
 export async function changeRun(runId: string, change: Partial<Row<"training_runs">>): Promise<void> {
   const changed = await answered(supabase().from("training_runs").update(change).eq("id", runId).select("id"));
   if (!changed.length) {
-    throw new RequestError("This run is not yours to change; ask its owner or an admin.", "OM403", false);
+    throw new RequestError("This run is not yours to change; ask its owner or an admin.", FORBIDDEN);
   }
 }

@@ -1,6 +1,9 @@
 /** Evaluations of a run, and how they compare with its baseline. */
-import { answered, call, type Row, supabase } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
 import type { Double } from "@/view/format.ts";
+import type { Results } from "./contract.ts";
+import { after, type Place, placeAfter } from "./paging.ts";
 import { changeRun, type Run } from "./run.ts";
 
 const COLUMNS =
@@ -27,21 +30,22 @@ export type Evaluation =
 
 const PAGE = 100;
 
-/** The evaluations made before a time, the latest first. */
+/** A page of evaluations, the latest first. */
 export async function readEvaluations(
   runId: string,
-  before: string | null,
+  from: Place | null,
   signal: AbortSignal,
 ): Promise<Evaluation[]> {
   let query = supabase().from("evaluations").select(COLUMNS).eq("training_run_id", runId).is("rewound_at", null);
-  if (before) query = query.lt("created_at", before);
+  // Those of one batch were made at the same time.
+  if (from) query = query.or(after("created_at", from, "ascending"));
   return await answered(
     query.order("created_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
-  ) as Evaluation[];
+  );
 }
 
-export function nextEvaluationPage(page: Evaluation[]): string | null {
-  return page.length < PAGE ? null : page.at(-1)!.created_at;
+export function nextEvaluationPage(page: Evaluation[]): Place | null {
+  return placeAfter(page, PAGE, (evaluation) => evaluation.created_at);
 }
 
 export interface Baseline {
@@ -53,7 +57,7 @@ export interface Baseline {
 export async function readBaseline(run: Run, signal: AbortSignal): Promise<Baseline | null> {
   const evaluations = () => supabase().from("evaluations").select(COLUMNS);
   const first = async (query: ReturnType<typeof evaluations>) =>
-    (await answered(query.order("created_at", { ascending: false }).limit(1).abortSignal(signal)) as Evaluation[])[0];
+    (await answered(query.order("created_at", { ascending: false }).limit(1).abortSignal(signal)))[0];
   if (run.baseline_id) {
     const pinned = await first(evaluations().eq("id", run.baseline_id));
     if (pinned) return { evaluation: pinned, isPinned: true };
@@ -68,37 +72,9 @@ export async function pinBaseline(runId: string, evaluationId: string | null): P
   await changeRun(runId, { baseline_id: evaluationId });
 }
 
-export interface ComparedEvaluation {
-  id: string;
-  name: string | null;
-  kind: string;
-  step: number | null;
-  model: string | null;
-  status: string;
-  success_rate: number | null;
-  mean_reward: Double | null;
-  mean_turns: number | null;
-  created_at: string;
-}
-
-export interface ComparedTask {
-  task_id: string | null;
-  task: string | null;
-  baseline_rate: number | null;
-  rate: number | null;
-  baseline_rollouts: number;
-  rollouts: number;
-  change: "solved" | "broken" | "same" | "new" | "missing";
-}
-
-export interface Comparison {
-  evaluation: ComparedEvaluation;
-  baseline: ComparedEvaluation;
-  tasks: ComparedTask[];
-  newly_solved: number;
-  newly_broken: number;
-}
+export type Comparison = Results["compare_evaluations"];
+export type ComparedTask = Comparison["tasks"][number];
 
 export function compareEvaluations(evaluationId: string, baselineId: string, signal: AbortSignal): Promise<Comparison> {
-  return call<Comparison>("compare_evaluations", { evaluation_id: evaluationId, baseline_id: baselineId }, signal);
+  return rpc("compare_evaluations", { evaluation_id: evaluationId, baseline_id: baselineId }, signal);
 }

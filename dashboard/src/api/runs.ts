@@ -1,43 +1,15 @@
 /** Runs as lists and comparisons show them. */
-import { answered, call, supabase } from "@/supabase.ts";
-import type { Double } from "@/view/format.ts";
+import { answered, rpc, supabase, unwrap } from "@/supabase.ts";
+import type { Results, ViewRows } from "./contract.ts";
 
-export interface ListedRun {
-  id: string;
-  name: string;
-  run_name: string | null;
-  algorithm: string | null;
-  environment: string | null;
-  description: string | null;
-  tags: string[] | null;
-  status: string;
-  /** As `status`, but "stalled" where the heartbeat of a running run stopped. */
-  shown_status: string;
-  status_message: string | null;
-  /** The number of the last step, counted from 0 by some and from 1 by others. */
-  current_step: number | null;
-  steps_done: number | null;
-  total_steps: number | null;
-  progress: number | null;
-  heartbeat_at: string | null;
-  visibility: string;
-  owner_id: string | null;
-  owner_name: string | null;
-  started_at: string | null;
-  finished_at: string | null;
-  created_at: string;
-  updated_at: string;
-  rollout_count: number;
-  completed_count: number;
-  success_rate: number | null;
-  average_reward: Double | null;
-  average_turns: number | null;
-}
-
+/** The columns of a list; what can be large is not among them. */
 const COLUMNS =
-  "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step," +
-  "steps_done,total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at," +
-  "rollout_count,completed_count,success_rate,average_reward,average_turns";
+  "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step,steps_done,total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at,rollout_count,completed_count,success_rate,average_reward,average_turns" as const;
+
+export type ListedRun = Omit<
+  ViewRows["run_list"],
+  "baseline_id" | "timeline" | "heartbeat_timeout_seconds" | "success_count" | "search_text"
+>;
 
 export interface RunFilters {
   search: string;
@@ -55,13 +27,7 @@ export interface RunSort {
   direction: "asc" | "desc";
 }
 
-export interface RunFacets {
-  algorithms: string[];
-  environments: string[];
-  statuses: string[];
-  owners: { id: string; name: string | null }[];
-  tags: string[];
-}
+export type RunFacets = Results["run_facets"];
 
 export interface RunPage {
   runs: ListedRun[];
@@ -88,18 +54,23 @@ function startOfDay(day: string, later = 0): string | null {
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
-function matching(filters: RunFilters, columns: string) {
+/** The runs that match, and how many there are, in order from one of them on. */
+function matching<Columns extends string>(columns: Columns, filters: RunFilters, sort: RunSort, first: number) {
   let query = supabase().from("run_list").select(columns, { count: "exact" });
   const from = filters.from && startOfDay(filters.from);
   const before = filters.to && startOfDay(filters.to, 1);
   if (filters.search.trim()) query = query.ilike("search_text", containing(filters.search.trim()));
-  if (filters.status.length) query = query.in("shown_status", filters.status);
+  // An address may name any status; one that is none finds nothing.
+  if (filters.status.length) query = query.in("shown_status", filters.status as ListedRun["shown_status"][]);
   if (filters.algorithm) query = query.eq("algorithm", filters.algorithm);
   if (filters.environment) query = query.eq("environment", filters.environment);
   if (filters.owner) query = query.eq("owner_id", filters.owner);
   if (from) query = query.gte("created_at", from);
   if (before) query = query.lt("created_at", before);
-  return query;
+  const ascending = sort.direction === "asc";
+  // Unknown last either way; a run always has the time at which it was made, and its index knows no such wish.
+  const nullsFirst = sort.column === "created_at" ? undefined : false;
+  return query.order(sort.column, { ascending, nullsFirst }).order("id").range(first, first + RUNS_PER_PAGE - 1);
 }
 
 /** One page of the runs that match, and how many there are; the first where there is no such page. */
@@ -109,33 +80,28 @@ export async function readRuns(
   page: number,
   signal: AbortSignal,
 ): Promise<RunPage> {
+  if (page === 1) {
+    const response = await matching(COLUMNS, filters, sort, 0).abortSignal(signal);
+    const runs = unwrap(response) ?? [];
+    return { runs, count: response.count ?? runs.length, page };
+  }
   // The database works out every figure of the rows that a later page skips, unless only ids are asked for.
-  const columns = page === 1 ? COLUMNS : "id";
-  const ascending = sort.direction === "asc";
-  // Unknown last either way; a run always has the time at which it was made, and its index knows no such wish.
-  const nullsFirst = sort.column === "created_at" ? undefined : false;
-  const first = (page - 1) * RUNS_PER_PAGE;
-  const response = await matching(filters, columns)
-    .order(sort.column, { ascending, nullsFirst })
-    .order("id")
-    .range(first, first + RUNS_PER_PAGE - 1)
-    .abortSignal(signal);
-  const isBeyond = response.error?.code === BEYOND_THE_END || (!response.error && !response.data.length);
-  if (isBeyond && page > 1) return readRuns(filters, sort, 1, signal);
-  const found = await answered(Promise.resolve(response)) as unknown as ListedRun[];
-  const runs = page === 1 ? found : await readRunsById(found.map((run) => run.id), signal);
+  const response = await matching("id", filters, sort, (page - 1) * RUNS_PER_PAGE).abortSignal(signal);
+  const found = response.error?.code === BEYOND_THE_END ? [] : unwrap(response) ?? [];
+  if (found.length === 0) return readRuns(filters, sort, 1, signal);
+  const runs = await readRunsById(found.map((run) => run.id), signal);
   return { runs, count: response.count ?? runs.length, page };
 }
 
 export function readRunFacets(signal: AbortSignal): Promise<RunFacets> {
-  return call<RunFacets>("run_facets", {}, signal);
+  return rpc("run_facets", {}, signal);
 }
 
 /** These runs, in the order asked for; those that are gone or not to be seen are left out. */
 export async function readRunsById(ids: string[], signal: AbortSignal): Promise<ListedRun[]> {
   const found = await answered(
     supabase().from("run_list").select(COLUMNS).in("id", ids).abortSignal(signal),
-  ) as unknown as ListedRun[];
+  );
   return ids.flatMap((id) => found.find((run) => run.id === id) ?? []);
 }
 
@@ -153,7 +119,7 @@ export async function findRuns(search: string, limit: number, signal: AbortSigna
   if (search.trim()) query = query.ilike("search_text", containing(search.trim()));
   return await answered(
     query.order("created_at", { ascending: false }).order("id").limit(limit).abortSignal(signal),
-  ) as unknown as RunName[];
+  );
 }
 
 /** What a run was configured with. */

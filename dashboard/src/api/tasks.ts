@@ -1,86 +1,24 @@
 /** Tasks: what agents are asked, how they do, and bringing in more of them. */
-import { answered, call, type Row, supabase } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
+import { answered, rpc, supabase } from "@/supabase.ts";
 import { uuid5 } from "../../../supabase/functions/_shared/ids.ts";
+import type { Filters, Results } from "./contract.ts";
 
 export type Task = Row<"tasks">;
 export type Validator = Row<"validators">;
 
-export interface ListedTask {
-  id: string;
-  external_id: string | null;
-  environment: string | null;
-  name: string | null;
-  description: string;
-  expected_answer: string | null;
-  split: string | null;
-  created_at: string;
-  updated_at: string;
-  validators: number;
-  /** Of the newest rollouts. */
-  rollouts: number;
-  completed: number;
-  solved: number;
-  success_rate: number | null;
-  mean_reward: number | null;
-  last_rollout_at: string | null;
+export type TaskFilters = Filters["list_tasks"];
+export type TaskPage = Results["list_tasks"];
+export type ListedTask = TaskPage["tasks"][number];
+export type TaskCursor = NonNullable<TaskPage["next"]>;
+export type TaskHistory = Results["task_history"];
+
+export function listTasks(filters: TaskFilters, after: TaskCursor | null, signal: AbortSignal): Promise<TaskPage> {
+  return rpc("list_tasks", { filters, after, page_size: 50 }, signal);
 }
 
-export interface TaskFilters {
-  search?: string;
-  environment?: string;
-  split?: string;
-}
-
-export interface TaskPage {
-  tasks: ListedTask[];
-  next: unknown | null;
-}
-
-export interface Stretch {
-  from: string;
-  to: string;
-  rollouts: number;
-  completed: number;
-  solved: number;
-  mean_reward: number | null;
-}
-
-export interface CheckpointResult {
-  checkpoint_id: string;
-  checkpoint_number: number;
-  training_run_id: string;
-  run_name: string;
-  step: number | null;
-  rollouts: number;
-  completed: number;
-  solved: number;
-  success_rate: number | null;
-  mean_reward: number | null;
-}
-
-export interface RunResult {
-  training_run_id: string | null;
-  run_name: string | null;
-  rollouts: number;
-  completed: number;
-  solved: number;
-  mean_reward: number | null;
-  last_at: string;
-}
-
-export interface TaskHistory {
-  sample: number;
-  over_time: Stretch[];
-  by_checkpoint: CheckpointResult[];
-  by_run: RunResult[];
-}
-
-export function listTasks(filters: TaskFilters, after: unknown, signal: AbortSignal): Promise<TaskPage> {
-  return call<TaskPage>("list_tasks", { filters, after, page_size: 50 }, signal);
-}
-
-export function taskFacets(signal: AbortSignal): Promise<{ environments: string[]; splits: string[] }> {
-  return call("task_facets", {}, signal);
+export function taskFacets(signal: AbortSignal): Promise<Results["task_facets"]> {
+  return rpc("task_facets", {}, signal);
 }
 
 export async function readTask(id: string, signal: AbortSignal): Promise<Task & { validators: Validator[] }> {
@@ -92,7 +30,7 @@ export async function readTask(id: string, signal: AbortSignal): Promise<Task & 
 }
 
 export function taskHistory(id: string, signal: AbortSignal): Promise<TaskHistory> {
-  return call<TaskHistory>("task_history", { task_id: id }, signal);
+  return rpc("task_history", { task_id: id }, signal);
 }
 
 /** A task as it is to be written; its id follows from its environment and external id, as in the Python package. */
@@ -134,7 +72,7 @@ export async function writeTasks(tasks: NewTask[], progress: (written: number) =
   const batch = 200;
   for (let from = 0; from < tasks.length; from += batch) {
     const part = tasks.slice(from, from + batch);
-    const answer = await call<{ refused: Refusal[] }>("ingest", { batch: { tasks: part } });
+    const answer = await rpc("ingest", { batch: { tasks: part } });
     refused.push(...answer.refused.map(({ index, message }) => ({ index: index + from, message })));
     progress(Math.min(tasks.length, from + batch));
   }

@@ -3,19 +3,18 @@ import { isAuthRetryableFetchError, type Session } from "@supabase/supabase-js";
 import { createContext, Fragment, type ReactNode, useContext, useEffect, useState } from "react";
 import { Failed } from "@/components/states.tsx";
 import type { Config } from "@/config.ts";
-import { reopen, watch } from "@/live/connection.ts";
+import type { MemberRole } from "@/database.ts";
+import { line, watch } from "@/live/connection.ts";
 import { queryClient } from "@/live/query.ts";
 import { answered, RequestError, supabase } from "@/supabase.ts";
 
 const ASK_AGAIN_MS = 2_000;
 
-export type Role = "viewer" | "editor" | "admin";
-
 /** A member of this workspace. */
 export interface Person {
   id: string;
   email: string;
-  role: Role;
+  role: MemberRole;
   name: string | null;
 }
 
@@ -46,7 +45,7 @@ async function personOf(session: Session | null): Promise<Person | null> {
   const { id, email } = session.user;
   const found = await answered(supabase().from("members").select("role, display_name").eq("user_id", id).limit(1));
   const member = found[0];
-  return member ? { id, email: email ?? "", role: member.role as Role, name: member.display_name } : null;
+  return member ? { id, email: email ?? "", role: member.role, name: member.display_name } : null;
 }
 
 /** Who holds this session; while the server does not answer, ask again. A session that it refuses is nobody's. */
@@ -114,7 +113,7 @@ export function AccessProvider({ config, children }: { config: Config; children:
       }
       if (isSwitch) queryClient.clear();
       setAccess({ config, person, stranger: person ? null : stranger, linkError });
-      if (isSwitch) reopen();
+      if (isSwitch) line.reopen();
       else watch();
     };
     const started = useLink().then(async (error) => {

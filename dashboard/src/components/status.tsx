@@ -1,6 +1,9 @@
 import { Badge } from "@mantine/core";
+import type { EvaluationStatus, JobStatus, RolloutStatus, RunStatus, StepStatus, Verdict } from "@/database.ts";
 
-const COLORS: Record<string, string> = {
+type Shown = RunStatus | StepStatus | EvaluationStatus | RolloutStatus | JobStatus | Verdict | "stalled";
+
+const COLORS: Record<Shown, string> = {
   pending: "gray",
   queued: "gray",
   running: "blue",
@@ -18,7 +21,13 @@ const COLORS: Record<string, string> = {
   cancelled: "gray",
 };
 
+/** The history of statuses may know one that is gone. */
+function colorOf(status: string): string {
+  const colors: Partial<Record<string, string>> = COLORS;
+  return colors[status] ?? "gray";
+}
+
 export function StatusBadge({ status }: { status: string | null | undefined }) {
   if (!status) return null;
-  return <Badge className="om-status" data-color={COLORS[status] ?? "gray"} variant="default">{status}</Badge>;
+  return <Badge className="om-status" data-color={colorOf(status)} variant="default">{status}</Badge>;
 }

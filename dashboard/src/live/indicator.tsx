@@ -1,9 +1,10 @@
 import { Badge, Tooltip } from "@mantine/core";
 import { useSyncExternalStore } from "react";
-import { currentLine, type Line, onLine } from "./connection.ts";
+import { line } from "./connection.ts";
+import type { Line } from "./line.ts";
 
 export function useLine(): Line {
-  return useSyncExternalStore(onLine, currentLine);
+  return useSyncExternalStore(line.subscribe, line.state);
 }
 
 const SHOWN: Record<Line, { color: string; label: string; help: string }> = {

@@ -61,18 +61,21 @@ export class Refresher {
 
   #schedule(query: Query): void {
     if (this.#timers.has(query.queryHash)) return;
-    const rest = Math.max(SHORTEST_PAUSE_MS, REST * (this.#durations.get(query.queryHash) ?? 0));
-    const wait = Math.max(
-      query.state.fetchStatus === "idle" ? 0 : SHORTEST_PAUSE_MS,
-      query.state.dataUpdatedAt + rest - Date.now(),
-    );
     const timer = setTimeout(() => {
       this.#timers.delete(query.queryHash);
       if (!query.isActive()) return;
-      // A read under way began before the change: it must be read again, but to cut it short would starve a slow query.
-      if (query.state.fetchStatus !== "idle") return this.#schedule(query);
+      // It is being read, or was meanwhile and rests now.
+      if (this.#waitFor(query) > 0) return this.#schedule(query);
       void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
-    }, wait);
+    }, this.#waitFor(query));
     this.#timers.set(query.queryHash, timer);
+  }
+
+  /** How long until a query may be read again. */
+  #waitFor(query: Query): number {
+    const rest = Math.max(SHORTEST_PAUSE_MS, REST * (this.#durations.get(query.queryHash) ?? 0));
+    // A read under way began before the change: it must be read again, but to cut it short would starve a slow query.
+    const atLeast = query.state.fetchStatus === "idle" ? 0 : SHORTEST_PAUSE_MS;
+    return Math.max(atLeast, query.state.dataUpdatedAt + rest - Date.now());
   }
 }

@@ -10,6 +10,7 @@ export function number(value: Maybe<Double>, digits = 4): string {
   if (value === null || value === undefined) return UNKNOWN;
   const given = Number(value);
   if (!Number.isFinite(given)) return String(value);
+  if (given === 0) return "0"; // also -0
   if (Number.isInteger(given)) return Math.abs(given) < 1e15 ? given.toLocaleString("en-US") : given.toExponential(3);
   const size = Math.abs(given);
   if (size >= 1e6 || size < 1e-4) return given.toExponential(digits - 2);
@@ -18,28 +19,39 @@ export function number(value: Maybe<Double>, digits = 4): string {
   });
 }
 
+/** Whether there is a number to show; NaN is what comes of counting with what is unknown. */
+function isKnown(value: Maybe<number>): value is number {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
 export function percent(value: Maybe<number>, digits = 1): string {
-  return value === null || value === undefined ? UNKNOWN : `${(value * 100).toFixed(digits)}%`;
+  return isKnown(value) ? `${(value * 100).toFixed(digits)}%` : UNKNOWN;
 }
 
 /** A share as a percentage, unknown where there is nothing to share. */
 export function share(part: Maybe<number>, whole: Maybe<number>): number | null {
-  return part === null || part === undefined || !whole ? null : part / whole;
+  return isKnown(part) && isKnown(whole) && whole !== 0 ? part / whole : null;
+}
+
+/** "3 of 4"; null where either is unknown. */
+export function partOf(part: Maybe<number>, whole: Maybe<number>): string | null {
+  if (!isKnown(part) || !isKnown(whole)) return null;
+  return `${part.toLocaleString("en-US")} of ${whole.toLocaleString("en-US")}`;
 }
 
 export function compact(value: Maybe<number>): string {
-  if (value === null || value === undefined) return UNKNOWN;
+  if (!isKnown(value)) return UNKNOWN;
   return value.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });
 }
 
 export function duration(milliseconds: Maybe<number>): string {
-  if (milliseconds === null || milliseconds === undefined) return UNKNOWN;
+  if (!isKnown(milliseconds)) return UNKNOWN;
   const seconds = milliseconds / 1000;
   // What took less than the clock can tell took some time all the same.
   if (milliseconds <= 0) return "< 1 ms";
   if (milliseconds < 0.0005) return "< 1 µs";
   if (milliseconds < 0.9995) return `${(milliseconds * 1000).toFixed(0)} µs`;
-  if (seconds < 1) return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
+  if (milliseconds < 999.5) return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
   if (seconds < 59.5) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   if (seconds < 3599.5) return inTwo(Math.round(seconds), 60, "min", "s");
   if (seconds < 86370) return inTwo(Math.round(seconds / 60), 60, "h", "min");
@@ -54,7 +66,8 @@ function inTwo(count: number, size: number, large: string, small: string): strin
 /** Milliseconds between two times, to the microsecond. */
 export function between(from: Maybe<string>, to: Maybe<string>): number | null {
   if (!from || !to) return null;
-  return new Date(to).getTime() - new Date(from).getTime() + (microseconds(to) - microseconds(from)) / 1000;
+  const milliseconds = new Date(to).getTime() - new Date(from).getTime();
+  return isKnown(milliseconds) ? milliseconds + (microseconds(to) - microseconds(from)) / 1000 : null;
 }
 
 /** The digits of a time that a Date, which ends at milliseconds, drops. */
@@ -63,25 +76,34 @@ function microseconds(time: string): number {
 }
 
 export function bytes(size: Maybe<number>): string {
-  if (size === null || size === undefined) return UNKNOWN;
+  if (!isKnown(size)) return UNKNOWN;
   const units = ["B", "KB", "MB", "GB", "TB"];
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(size, 1)) / 10));
-  return `${(size / 1024 ** power).toFixed(power && size / 1024 ** power < 100 ? 1 : 0)} ${units[power]}`;
+  let [shown, power] = [size, 0];
+  // Rounded, 1023.9 would be 1024 of a unit.
+  for (; shown >= (power ? 1023.5 : 1024) && power < units.length - 1; power++) shown /= 1024;
+  return `${shown.toFixed(power && shown < 100 ? 1 : 0)} ${units[power]}`;
+}
+
+function dateOf(time: Maybe<string>): Date | null {
+  const date = time ? new Date(time) : null;
+  return date && isKnown(date.getTime()) ? date : null;
 }
 
 export function dateTime(time: Maybe<string>): string {
-  return time ? new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : UNKNOWN;
+  const date = dateOf(time);
+  return date ? date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }) : UNKNOWN;
 }
 
 export function ago(time: Maybe<string>, now = Date.now()): string {
-  if (!time) return UNKNOWN;
-  const seconds = Math.round((now - new Date(time).getTime()) / 1000);
+  const date = dateOf(time);
+  if (!date) return UNKNOWN;
+  const seconds = Math.round((now - date.getTime()) / 1000);
   if (seconds < 5) return "just now";
   if (seconds < 60) return `${seconds} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
   if (seconds < 86400 * 30) return `${Math.floor(seconds / 86400)} d ago`;
-  return new Date(time).toLocaleDateString();
+  return date.toLocaleDateString();
 }
 
 export function shortId(id: string): string {

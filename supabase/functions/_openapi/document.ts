@@ -1,6 +1,7 @@
 /** The OpenAPI document, made from the schemas that check the functions' input. */
+import type { Access } from "../_shared/auth.ts";
+import type { Operation } from "../_shared/operation.ts";
 import { jsonSchema } from "./json_schema.ts";
-import { type Operation, operations } from "./operations.ts";
 
 const SECURITY_SCHEMES = {
   secretKey: {
@@ -24,6 +25,12 @@ const SECURITY_SCHEMES = {
     bearerFormat: "JWT",
     description: "A member's access token, from signing in. Reads the workspace and changes what the member owns.",
   },
+};
+
+const SCHEME_OF: Record<Access, keyof typeof SECURITY_SCHEMES> = {
+  secret: "secretKey",
+  publishable: "publishableKey",
+  user: "userToken",
 };
 
 const ERRORS: Record<number, [code: string, description: string]> = {
@@ -58,8 +65,8 @@ const errorSchema = {
   },
 };
 
-/** The document; the same for the same schemas. */
-export function openApi() {
+/** The document of these functions; the same for the same schemas. */
+export function openApi(operations: Record<string, Operation>) {
   return {
     openapi: "3.1.1",
     info: {
@@ -81,7 +88,7 @@ export function openApi() {
     }],
     paths: Object.fromEntries(
       Object.entries(operations).map(([name, operation]) => [`/${name}`, {
-        [operation.method]: describe(name, operation),
+        [operation.method.toLowerCase()]: describe(name, operation),
       }]),
     ),
     components: {
@@ -93,16 +100,16 @@ export function openApi() {
 }
 
 function describe(name: string, operation: Operation) {
-  const { summary, description, input, output, security, errors, example } = operation;
+  const { method, auth, summary, description, input, output, errors, example } = operation;
   // health needs no key and answers a dead database in its own words.
-  const statuses = security.length > 0 ? [...ALWAYS, ...errors].sort() : [405];
+  const statuses = auth.length > 0 ? [...ALWAYS, ...errors].sort() : [405];
   return {
     operationId: name.replaceAll(/-(.)/g, (_, letter) => letter.toUpperCase()),
     summary,
     description,
-    security: security.map((scheme) => ({ [scheme]: [] })),
-    ...(input !== null && operation.method === "get" && { parameters: parameters(operation) }),
-    ...(operation.method === "post" && {
+    security: auth.map((access) => ({ [SCHEME_OF[access]]: [] })),
+    ...(input !== null && method === "GET" && { parameters: parameters(operation) }),
+    ...(method === "POST" && {
       requestBody: { required: true, content: json(jsonSchema(input!), example.input) },
     }),
     responses: {

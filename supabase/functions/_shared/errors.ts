@@ -1,4 +1,5 @@
-/** Errors a caller may see, and how the database's errors become them. */
+/** Errors a caller may see, and how the database's errors become them: told apart by their codes, never by their wording. */
+import type { ErrorCode } from "./constants.ts";
 
 /** The one shape of an error: `{error: {code, message, details}}` with the status that fits. */
 export class FunctionError extends Error {
@@ -23,7 +24,8 @@ export const invalid = (message: string, details: unknown = null) =>
 export const unauthorized = (message: string) => new FunctionError(401, "unauthorized", message);
 export const forbidden = (message: string) => new FunctionError(403, "forbidden", message);
 export const notFound = (message: string) => new FunctionError(404, "not_found", message);
-export const conflict = (message: string) => new FunctionError(409, "conflict", message);
+export const conflict = (message: string, details: unknown = null) =>
+  new FunctionError(409, "conflict", message, details);
 
 /** What supabase-js reports when a call failed. */
 export interface DatabaseFailure {
@@ -34,33 +36,36 @@ export interface DatabaseFailure {
 }
 
 const UNAVAILABLE = /^(PGRST00\d|08...|53...|57P0\d|57014|40001|40P01|55P03)$/;
-const INVALID = /^(OM400|22...|23502|23514|23P01|54...|21000)$/;
+const INVALID = /^(22...|23502|23514|23P01|54...|21000)$/;
 
-/** The caller's view of a database error; what only we should know is left out of it. */
-export function fromDatabase(failure: DatabaseFailure): FunctionError {
+/** What the codes mean that our own SQL raises. */
+const OWN: Record<ErrorCode, (message: string, details: unknown) => FunctionError> = {
+  OM400: invalid,
+  OM403: forbidden,
+  OM404: notFound,
+  OM409: conflict,
+};
+
+/**
+ * The caller's view of a database error; what only we should know is left out of it.
+ *
+ * `status` is the API's, 0 where it did not answer at all.
+ */
+export function fromDatabase(failure: DatabaseFailure, status: number): FunctionError {
   const { code, message } = failure;
   const details = structured(failure.details);
-  // supabase-js answers without a code when no server could be asked.
-  if (!code) {
-    return /fetch|network|connect/i.test(message) ? unavailable() : internal(failure);
-  }
+  // Whatever stands between us and the API, such as a proxy, answers without a code.
+  if (!code) return status === 0 || status >= 502 ? unavailable() : internal(failure);
+  if (isOwn(code)) return OWN[code](message, details);
   if (UNAVAILABLE.test(code)) return unavailable();
   if (INVALID.test(code)) return invalid(message, details);
   switch (code) {
-    case "OM403":
-      return forbidden(message);
     case "42501":
       return forbidden("not allowed by the project's policies");
-    case "OM404":
-      return notFound(message);
     case "PGRST116":
       return notFound("no such row");
     case "23503":
-      // Either the row referred to is missing, or others still refer to this one.
-      return /still referenced/.test(failure.details ?? "")
-        ? new FunctionError(409, "conflict", message, details)
-        : new FunctionError(404, "not_found", message, details);
-    case "OM409":
+      return new FunctionError(404, "not_found", message, details);
     case "23505":
       return new FunctionError(409, "conflict", message, details);
     case "PGRST301":
@@ -70,6 +75,10 @@ export function fromDatabase(failure: DatabaseFailure): FunctionError {
     default:
       return internal(failure);
   }
+}
+
+function isOwn(code: string): code is ErrorCode {
+  return Object.hasOwn(OWN, code);
 }
 
 /** Our SQL says in JSON which record and field it refused; Postgres itself says it in words. */
@@ -83,8 +92,8 @@ function structured(details: string | null | undefined): unknown {
 }
 
 /** The data of a supabase-js result, or its error thrown as the caller may see it. */
-export function unwrap<T>(result: { data: T; error: DatabaseFailure | null }): T {
-  if (result.error) throw fromDatabase(result.error);
+export function unwrap<T>(result: { data: T; error: DatabaseFailure | null; status: number }): T {
+  if (result.error) throw fromDatabase(result.error, result.status);
   return result.data;
 }
 

@@ -1,4 +1,5 @@
 /** Writing to the record: one call, one transaction, with the caller's rights. */
+import type { RecordKind } from "./constants.ts";
 import type { Call } from "./serve.ts";
 import { type DatabaseFailure, forbidden, FunctionError, unwrap } from "./errors.ts";
 
@@ -8,7 +9,7 @@ type Caller = Pick<Call<unknown>, "client" | "caller">;
 export interface Reference {
   /** The request's field that names it. */
   field: string;
-  table: "training_runs" | "rollouts" | "rollout_groups" | "tasks";
+  table: Extract<RecordKind, "training_runs" | "rollouts" | "rollout_groups" | "tasks">;
   id: string | null | undefined;
 }
 
@@ -20,14 +21,18 @@ const NOUNS: Record<Reference["table"], string> = {
 };
 
 /** Write all of a batch or nothing of it. */
-export async function ingest(call: Caller, batch: Record<string, unknown[]>, references: Reference[]): Promise<void> {
+export async function ingest(
+  call: Caller,
+  batch: Partial<Record<RecordKind, unknown[]>>,
+  references: Reference[],
+): Promise<void> {
   await write(call, call.client.rpc("ingest", { batch, all_or_nothing: true }), references);
 }
 
 /** The data of a writing RPC; a refusal says which of the rows referred to is missing, or that the caller is no member. */
 export async function write<T>(
   call: Caller,
-  rpc: PromiseLike<{ data: T | null; error: DatabaseFailure | null }>,
+  rpc: PromiseLike<{ data: T | null; error: DatabaseFailure | null; status: number }>,
   references: Reference[],
 ): Promise<T> {
   try {

@@ -5,7 +5,7 @@
  *       method: "POST",
  *       auth: ["secret", "user"],
  *       input: v.object({ rollout_id: v.pipe(v.string(), v.uuid()) }),
- *       handler: async ({ input, client }) => unwrap(await client.rpc("complete_rollout", input)),
+ *       handler: async ({ input, client }) => unwrap(await client.rpc("rollout_outline", input)),
  *     });
  */
 import { type Access, authenticate, type Caller } from "./auth.ts";
@@ -16,7 +16,7 @@ import { preflight, reply } from "./http.ts";
 import { queryOf, readJson, type Schema, validate } from "./input.ts";
 
 export { v } from "./deps.ts";
-export { conflict, forbidden, FunctionError, invalid, notFound, unwrap } from "./errors.ts";
+export { FunctionError } from "./errors.ts";
 
 const DEFAULT_MAX_BODY_BYTES = 16 * 1024 * 1024;
 
@@ -60,7 +60,9 @@ export function serve<S extends Schema>(spec: FunctionSpec<S>): EdgeFunction {
 
 async function answer<S extends Schema>(spec: FunctionSpec<S>, request: Request): Promise<unknown> {
   if (request.method !== spec.method) {
-    throw new FunctionError(405, "method_not_allowed", `use ${spec.method}`, null, { Allow: `${spec.method}, OPTIONS` });
+    throw new FunctionError(405, "method_not_allowed", `use ${spec.method}`, null, {
+      Allow: `${spec.method}, OPTIONS`,
+    });
   }
   const { caller, client } = await authenticate(request, spec.auth, getEnvironment());
   const raw = spec.method === "GET"

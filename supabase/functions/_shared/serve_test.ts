@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert";
+import { ERROR_CODES } from "./constants.ts";
 import { fromDatabase } from "./errors.ts";
 import { FunctionError, serve, v } from "./serve.ts";
 
@@ -99,6 +100,7 @@ Deno.test("database errors become the status they mean", () => {
     "22P05": 400,
     "23502": 400,
     "23514": 400,
+    "23503": 404,
     "23505": 409,
     PGRST116: 404,
     PGRST301: 401,
@@ -109,12 +111,21 @@ Deno.test("database errors become the status they mean", () => {
     XX000: 500,
   };
   for (const [code, status] of Object.entries(expected)) {
-    strictEqual(fromDatabase({ code, message: "m" }).status, status, code);
+    strictEqual(fromDatabase({ code, message: "m" }, 400).status, status, code);
   }
-  const missing = { code: "23503", message: "m", details: 'Key (a)=(1) is not present in table "b".' };
-  strictEqual(fromDatabase(missing).status, 404);
-  const held = { code: "23503", message: "m", details: 'Key (a)=(1) is still referenced from table "b".' };
-  strictEqual(fromDatabase(held).status, 409);
-  strictEqual(fromDatabase({ code: "", message: "TypeError: fetch failed" }).status, 503);
   console.error = original;
+});
+
+Deno.test("an answer without a code is judged by its status, whatever it says", () => {
+  const original = console.error;
+  console.error = () => {};
+  for (const [status, expected] of [[0, 503], [502, 503], [503, 503], [504, 503], [500, 500], [400, 500], [404, 500]]) {
+    strictEqual(fromDatabase({ code: "", message: "TypeError: fetch failed" }, status).status, expected);
+    strictEqual(fromDatabase({ message: "<html>" }, status).status, expected);
+  }
+  console.error = original;
+});
+
+Deno.test("every code of our own SQL has its status", () => {
+  for (const code of ERROR_CODES) strictEqual(fromDatabase({ code, message: "m" }, 400).status, Number(code.slice(2)));
 });

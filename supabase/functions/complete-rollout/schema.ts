@@ -1,18 +1,11 @@
 /** What complete-rollout takes and answers. */
+import { ROLLOUT_STATUSES } from "../_shared/constants.ts";
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, json, jsonObject, optional, real, text } from "../_shared/fields.ts";
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 /** How a rollout can end. */
-export const FINAL_STATUSES = [
-  "success",
-  "failed",
-  "completed",
-  "truncated",
-  "timeout",
-  "error",
-  "cancelled",
-  "interrupted",
-] as const;
+export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => status !== "pending" && status !== "running");
 
 export const input = fields({
   rollout_id: id("The rollout."),
@@ -42,6 +35,27 @@ export const output = fields({
   ),
   message: v.string(),
 });
+
+export const operation = {
+  method: "POST",
+  auth: ["secret", "user"],
+  summary: "End a rollout",
+  description:
+    "Moves a rollout to a final status. The same request again changes nothing. A rollout that was judged can " +
+    "be judged anew (from success to failed and back); with a `change_id` a late repetition of an earlier judgement " +
+    "changes nothing either.",
+  input,
+  output,
+  errors: [400, 403, 404, 409, 413],
+  example: {
+    input: { rollout_id: EXAMPLE.rolloutId, status: "success", total_reward: 10.5, step_count: 15 },
+    output: {
+      success: true,
+      rollout: { id: EXAMPLE.rolloutId, status: "success", total_reward: 10.5, step_count: 15 },
+      message: `rollout ${EXAMPLE.rolloutId} is success`,
+    },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;

@@ -1,6 +1,7 @@
 /** What get-metrics takes and answers. */
 import { v } from "../_shared/deps.ts";
 import { fields, id, name, optional } from "../_shared/fields.ts";
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 export const DEFAULT_ROLLOUTS = 100;
 export const MAX_ROLLOUTS = 1000;
@@ -34,6 +35,30 @@ export const output = fields({
     v.description("The newest rollouts' rows."),
   ),
 });
+
+export const operation = {
+  method: "GET",
+  auth: ["secret", "user", "publishable"],
+  summary: "How rollouts are doing",
+  description:
+    "Counts, success rate and averages of the rollouts of a run, of an environment, or of all that the caller " +
+    "may see. The publishable key sees public runs only.",
+  input,
+  output,
+  errors: [400, 404],
+  example: {
+    input: { training_run_id: EXAMPLE.runId, environment: "alfworld", limit: 1 },
+    output: {
+      total_rollouts: 3,
+      completed_rollouts: 2,
+      successful_rollouts: 1,
+      success_rate: 0.5,
+      average_reward: 5.25,
+      average_steps: 12,
+      rollouts: [{ id: EXAMPLE.rolloutId, status: "success", total_reward: 10.5, step_count: 15 }],
+    },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;

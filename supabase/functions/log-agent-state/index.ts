@@ -1,6 +1,6 @@
 /** POST log-agent-state: add a turn, with its tool calls and its reward, to a rollout. */
 import { serve } from "../_shared/serve.ts";
 import { logAgentState } from "./log.ts";
-import { input } from "./schema.ts";
+import { input, operation } from "./schema.ts";
 
-export default serve({ method: "POST", auth: ["secret", "user"], input, handler: logAgentState });
+export default serve({ ...operation, input, handler: logAgentState });

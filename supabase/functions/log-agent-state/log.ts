@@ -1,4 +1,5 @@
 /** Add a turn, its tool calls and its reward: all of them or none. */
+import type { RecordKind } from "../_shared/constants.ts";
 import { conflict, FunctionError } from "../_shared/errors.ts";
 import { uuid7 } from "../_shared/ids.ts";
 import { given, ingest } from "../_shared/record.ts";
@@ -37,15 +38,23 @@ function asText(value: unknown): string | null {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/** What `ingest` says of a record that it refused. */
+interface Refused {
+  kind?: RecordKind;
+  field?: string | null;
+}
+
 function explainConflict(refusal: FunctionError, { rollout_id, step_number, reward }: Input): FunctionError {
-  const kind = (refusal.details as { kind?: string; field?: string } | null)?.kind;
-  if (kind === "agent_states" && refusal.message.includes("there is another one")) {
+  const { kind, field } = (refusal.details ?? {}) as Refused;
+  // The columns of the key that is taken; a turn of this id that is another rollout's is refused for rollout_id alone.
+  const isTaken = field?.split(", ").includes("step_number") ?? false;
+  if (kind === "agent_states" && isTaken) {
     return conflict(
       `rollout ${rollout_id} already has a turn with step_number ${step_number}; ` +
         "to repeat a request send the id it was sent with, to add a turn another step_number",
     );
   }
-  if (kind === "rewards" && refusal.message.includes("there is another one")) {
+  if (kind === "rewards" && isTaken) {
     return conflict(
       `rollout ${rollout_id} already has a reward of type ${reward?.type ?? "step"} for step_number ${step_number}; ` +
         "leave the reward out, or give it another type",

@@ -1,6 +1,7 @@
 /** What log-agent-state takes and answers. */
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, json, name, number, optional, real, text } from "../_shared/fields.ts";
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 /** A tool call's position within its turn is a smallint, from 0. */
 export const MAX_TOOL_CALLS = 2 ** 15;
@@ -41,6 +42,40 @@ export const output = fields({
   agent_state_id: id("The turn's id: the client's own if it gave one."),
   message: v.string(),
 });
+
+export const operation = {
+  method: "POST",
+  auth: ["secret", "user"],
+  summary: "Add a turn to a rollout",
+  description: "Writes the turn, its tool calls and its reward, all of them or none. Repeated with the same `id` it " +
+    "changes nothing and answers the same; another turn with the same `step_number` is a conflict.",
+  input,
+  output,
+  errors: [400, 403, 404, 409, 413],
+  example: {
+    input: {
+      rollout_id: EXAMPLE.rolloutId,
+      step_number: 1,
+      observation: "You are in a room",
+      action: "go north",
+      thought: "explore",
+      memory_summary: "nothing seen yet",
+      tool_calls: [{
+        tool_name: "google_search",
+        tool_input: { query: "red ball" },
+        tool_output: "...",
+        success: true,
+        execution_time_ms: 150,
+      }],
+      reward: { value: 1.0, type: "step", details: { reason: "moved" } },
+    },
+    output: {
+      success: true,
+      agent_state_id: EXAMPLE.turnId,
+      message: `turn 1 of rollout ${EXAMPLE.rolloutId} was recorded`,
+    },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;

@@ -1,6 +1,6 @@
 /** POST metrics: add a point to any number of a run's metrics. */
 import { serve } from "../_shared/serve.ts";
 import { recordMetrics } from "./record.ts";
-import { input } from "./schema.ts";
+import { input, operation } from "./schema.ts";
 
-export default serve({ method: "POST", auth: ["secret", "user"], input, handler: recordMetrics });
+export default serve({ ...operation, input, handler: recordMetrics });

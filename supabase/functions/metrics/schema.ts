@@ -2,6 +2,7 @@
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, MAX_NAME_LENGTH, optional, real } from "../_shared/fields.ts";
 import { isObject } from "../_shared/json.ts";
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 import { isTimestamp } from "./timestamp.ts";
 
 export const MAX_METRICS = 10_000;
@@ -48,6 +49,21 @@ export const input = v.pipe(
 );
 
 export const output = fields({ success: v.literal(true) });
+
+export const operation = {
+  method: "POST",
+  auth: ["secret", "user"],
+  summary: "Add a point to metrics of a run",
+  description: "Every field beside `runId`, `step`, `id` and `timestamp` is a metric. Repeated with the same `id` it " +
+    "changes nothing.",
+  input: documented,
+  output,
+  errors: [400, 403, 404, 413],
+  example: {
+    input: { runId: EXAMPLE.runId, step: 10, reward: 12.0, loss: 0.31, entropy: 1.4, grad_norm: "NaN" },
+    output: { success: true },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;

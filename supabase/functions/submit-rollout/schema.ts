@@ -1,8 +1,8 @@
 /** What submit-rollout takes and answers. */
+import { ROLLOUT_SOURCES } from "../_shared/constants.ts";
 import { v } from "../_shared/deps.ts";
 import { count, fields, id, integer, jsonObject, name, optional, text } from "../_shared/fields.ts";
-
-const SOURCES = ["training", "evaluation", "baseline", "manual", "import"] as const;
+import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 export const input = fields({
   id: optional(id("The rollout's id, made by the client: the request can then be repeated without harm.")),
@@ -17,7 +17,7 @@ export const input = fields({
   model: optional(text("The model that acts.")),
   source: optional(
     v.pipe(
-      v.picklist(SOURCES, `one of ${SOURCES.join(", ")} is expected`),
+      v.picklist(ROLLOUT_SOURCES, `one of ${ROLLOUT_SOURCES.join(", ")} is expected`),
       v.description("What the rollout is for; `training` unless told."),
     ),
   ),
@@ -28,6 +28,28 @@ export const output = fields({
   status: v.literal("created"),
   message: v.string(),
 });
+
+export const operation = {
+  method: "POST",
+  auth: ["secret", "user"],
+  summary: "Begin a rollout",
+  description:
+    "Creates a rollout that is running. Repeated with the same `id` it changes nothing and answers the same, " +
+    "even after the rollout has ended.",
+  input,
+  output,
+  errors: [400, 403, 404, 409, 413],
+  example: {
+    input: {
+      training_run_id: EXAMPLE.runId,
+      episode_number: 1,
+      environment: "alfworld",
+      task_description: "Find the red ball",
+      metadata: { difficulty: "easy" },
+    },
+    output: { rollout_id: EXAMPLE.rolloutId, status: "created", message: `rollout ${EXAMPLE.rolloutId} was created` },
+  },
+} satisfies Operation;
 
 export type Input = v.InferOutput<typeof input>;
 export type Output = v.InferOutput<typeof output>;

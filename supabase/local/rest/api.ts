@@ -46,15 +46,27 @@ export class DataApi {
   constructor(readonly connection: GatewayConnection, readonly keys: Keys, readonly maxRows: number) {}
 
   async fetch(request: Request): Promise<Response> {
-    let isAnonymous = true;
+    let role = "anon";
     try {
       const caller = await callerOf(request, this.keys);
       if (caller instanceof Response) return caller;
-      isAnonymous = caller.role === "anon";
+      role = caller.role;
       return await this.#answer(request, caller);
     } catch (error) {
-      return refusal(error, isAnonymous).response(request.method === "HEAD");
+      return (await this.#refusal(error, role)).response(request.method === "HEAD");
     }
+  }
+
+  /** An error as an answer; one that is nobody's mistake but ours goes on. */
+  async #refusal(error: unknown, role: string): Promise<ApiError> {
+    if (error instanceof ApiError) return error;
+    const { code } = (error ?? {}) as DatabaseError;
+    if (isUnavailable(error) || typeof code !== "string" || !/^[0-9A-Z]{5}$/.test(code)) throw error;
+    const answer = fromDatabase(error as DatabaseError & { code: string }, role === "anon");
+    // A token may name any role. Whether the code means that cannot be told by the code alone: functions raise it too.
+    if (code === "22023" && !(await this.connection.hasRole(role))) return answer.withStatus(401);
+    if (answer.status >= 500) console.error("data api:", answer.code, answer.message);
+    return answer;
   }
 
   async #answer(request: Request, caller: Claims): Promise<Response> {
@@ -300,14 +312,4 @@ async function postedArguments(schema: Schema, name: string, query: Query, reque
   const body = argumentsOf(text, query.columns);
   const { routine, takesBody } = findRoutine(schema, name, body.names, "application/json");
   return { routine, args: takesBody ? { kind: "body", value: body.text } : { kind: "json", body } };
-}
-
-/** An error as an answer; one that is nobody's mistake but ours goes on. */
-function refusal(error: unknown, isAnonymous: boolean): ApiError {
-  if (error instanceof ApiError) return error;
-  const { code } = (error ?? {}) as DatabaseError;
-  if (isUnavailable(error) || typeof code !== "string" || !/^[0-9A-Z]{5}$/.test(code)) throw error;
-  const answer = fromDatabase(error as DatabaseError & { code: string }, isAnonymous);
-  if (answer.status >= 500) console.error("data api:", answer.code, answer.message);
-  return answer;
 }

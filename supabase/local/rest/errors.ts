@@ -18,6 +18,10 @@ export class ApiError extends Error {
     super(message);
   }
 
+  withStatus(status: number): ApiError {
+    return new ApiError(status, this.code, this.message, this.explanation);
+  }
+
   response(isHead = false): Response {
     const { details = null, hint = null, headers = {} } = this.explanation;
     const body = JSON.stringify({ code: this.code, message: this.message, details, hint });
@@ -59,14 +63,7 @@ export function fromDatabase(error: DatabaseError & { code: string }, isAnonymou
   if (code === "42501" && isAnonymous) {
     return new ApiError(401, code, message, { ...explanation, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  return new ApiError(statusOfError(code, message), code, message, explanation);
-}
-
-function statusOfError(code: string, message: string): number {
-  if (code === "42501") return 403;
-  if (code === "21000") return message.endsWith("requires a WHERE clause") ? 400 : 500;
-  if (code === "22023" && /^role .* does not exist$/.test(message)) return 401;
-  return statusOfSqlstate(code);
+  return new ApiError(code === "42501" ? 403 : statusOfSqlstate(code), code, message, explanation);
 }
 
 /** `raise sqlstate 'PGRST'` chooses the whole answer: its message is the body, its detail status and headers. */

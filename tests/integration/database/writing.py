@@ -44,7 +44,8 @@ def ingest(db: Connection, batch: Batch, **options: bool) -> Record:
 
 def write(db: Connection, batch: Batch) -> None:
     """Write a batch of which nothing may be refused."""
-    assert ingest(db, batch)["refused"] == []
+    refused = ingest(db, batch)["refused"]
+    assert refused == [], refused
 
 
 def change_status(db: Connection, entity: str, entity_id: str, status: str | None, **more: Any) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tomllib
 
 from .process import GATEWAY, ROOT, Gateway, deno_binary
 
@@ -33,7 +34,8 @@ def test_the_units_behave() -> None:
 def test_the_sources_are_typed_linted_and_formatted() -> None:
     deno("check", "gateway.ts")
     deno("lint", "--quiet", ".", str(FUNCTIONS))
-    deno("fmt", "--check", "--quiet", ".")
+    written = (str(path) for path in FUNCTIONS.rglob("*.ts") if path.name != "database.types.ts")
+    deno("fmt", "--check", "--quiet", ".", *written)
 
 
 def test_the_lock_file_is_complete() -> None:
@@ -44,12 +46,9 @@ def test_the_functions_stand_alone_as_they_are_deployed() -> None:
     deno("check", "--no-config", "--no-lock", *(str(FUNCTIONS / name / "index.ts") for name in ENTRY_POINTS))
 
 
-def test_every_function_is_served_and_checks_its_own_keys_when_deployed() -> None:
-    served = (LOCAL / "functions.ts").read_text()
-    config = (ROOT / "supabase" / "config.toml").read_text()
-    for name in ENTRY_POINTS:
-        assert f'"../functions/{name}/index.ts"' in served, f"{name} is missing in functions.ts"
-        assert f"[functions.{name}]\nverify_jwt = false" in config, f"{name} is missing in config.toml"
+def test_every_function_checks_its_own_keys_when_deployed() -> None:
+    config = tomllib.loads((ROOT / "supabase" / "config.toml").read_text())
+    assert config["functions"] == {name: {"verify_jwt": False} for name in ENTRY_POINTS}
 
 
 def test_supabase_js_is_served_like_supabase_py(gateway: Gateway) -> None:

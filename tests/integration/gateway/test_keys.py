@@ -36,6 +36,13 @@ def test_a_jwt_key_as_token_beside_another_key_decides_the_role(gateway: Gateway
     assert answer.json()["user"] == "service_role"
 
 
+def test_a_token_that_names_no_role_is_401(gateway: Gateway, http: httpx.Client) -> None:
+    token = gateway.settings.jwt(role="nobody_like_that")
+    headers = {"apikey": gateway.settings.publishable_key, "Authorization": f"Bearer {token}"}
+    answer = http.get("/rest/v1/authors", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (401, "22023")
+
+
 def wrong_keys(gateway: Gateway) -> list[str]:
     expired = gateway.settings.jwt(role="service_role", exp=int(time.time()) - 10)
     forged = gateway.settings.jwt(role="service_role")[:-4] + "AAAA"

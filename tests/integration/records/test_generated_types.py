@@ -1,8 +1,9 @@
-"""The committed row types and statuses are those of the migrations."""
+"""The committed row types, statuses, kinds and codes are those of the migrations."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,21 @@ import pytest
 from openmanus_rl.records.statuses import COMPLETED_ROLLOUT_STATUSES, NEXT_STATUSES
 
 ROOT = Path(__file__).parents[3]
-GENERATED = ["openmanus_rl/records/rows.py", "supabase/functions/_shared/database.types.ts"]
+GENERATED = [
+    "openmanus_rl/records/rows.py",
+    "openmanus_rl/records/statuses.py",
+    "openmanus_rl/records/kinds.py",
+    "openmanus_rl/records/codes.py",
+    "supabase/functions/_shared/database.types.ts",
+    "supabase/functions/_shared/constants.ts",
+]
 
 
 @pytest.mark.usefixtures("supabase_cli")
-def test_the_committed_types_are_what_the_cli_writes_for_the_migrated_database(stack: Any, tmp_path: Path) -> None:
+def test_what_is_generated_is_what_the_migrated_database_says(stack: Any, tmp_path: Path) -> None:
     done = subprocess.run(
         [ROOT / "scripts" / "generate_types", tmp_path],
-        env=stack.env,
+        env=stack.env | {"PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,

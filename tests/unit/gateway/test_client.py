@@ -251,9 +251,7 @@ def test_an_insert_that_landed_before_its_answer_was_lost_returns_its_rows(
     gateway: Gateway, httpx_mock: HTTPXMock
 ) -> None:
     httpx_mock.add_exception(httpx.ReadTimeout("lost"))
-    httpx_mock.add_response(
-        status_code=409, json={"code": "23505", "message": "duplicate", "details": "Key (id)=(a) already exists."}
-    )
+    httpx_mock.add_response(status_code=409, json={"code": "23505", "message": "in any language", "details": None})
     httpx_mock.add_response(method="GET", json=[{"id": "a", "n": 1}])
 
     assert gateway.insert("rollouts", {"id": "a", "n": 1}) == [{"id": "a", "n": 1}]
@@ -266,6 +264,15 @@ def test_an_insert_of_a_taken_id_is_a_conflict_when_nothing_was_lost(gateway: Ga
 
     with pytest.raises(ConflictError):
         gateway.insert("rollouts", {"id": "a", "n": 1})
+
+
+def test_a_conflict_with_another_row_is_one_even_after_a_lost_answer(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_exception(httpx.ReadTimeout("lost"))
+    httpx_mock.add_response(status_code=409, json={"code": "23505", "message": "in any language", "details": None})
+    httpx_mock.add_response(method="GET", json=[])
+
+    with pytest.raises(ConflictError):
+        gateway.insert("training_runs", {"id": "a", "run_name": "taken"})
 
 
 def test_upsert_update_and_delete_are_what_postgrest_expects(gateway: Gateway, httpx_mock: HTTPXMock) -> None:

@@ -6,7 +6,7 @@ import { type FormEvent, useState } from "react";
 import { overrideValidation, type Rollout } from "@/api/rollout.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { queryClient } from "@/live/query.ts";
-import type { Row } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
 
 interface Props {
   rollout: Rollout;

@@ -6,13 +6,14 @@ import { useMayChange } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, Section } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
-import type { Row } from "@/supabase.ts";
+import { COMPLETED_ROLLOUT_STATUSES, type RolloutStatus, type Row } from "@/database.ts";
 import { number } from "@/view/format.ts";
 import { isOverridden } from "./head.tsx";
 import { JudgeDialog } from "./judge_dialog.tsx";
 import { Validation } from "./validation.tsx";
 
-const JUDGED = ["success", "failed", "completed", "truncated", "timeout"];
+/** What ended in an error cannot be judged: it has to run again. */
+const JUDGED: readonly RolloutStatus[] = COMPLETED_ROLLOUT_STATUSES.filter((status) => status !== "error");
 
 export function Rewards({ components }: { components: RewardComponent[] }) {
   return (

@@ -48,7 +48,7 @@ export function RawRollout({ rollout, turns }: { rollout: Rollout; turns: number
         The row of the rollout as it is stored. Each turn has its own behind the button at its right; the download holds
         all of them with tool calls, tokens and rewards.
       </Text>
-      <JsonBox value={rollout as unknown as Json} label="The rollout as it is stored" />
+      <JsonBox value={rollout} label="The rollout as it is stored" />
     </Section>
   );
 }

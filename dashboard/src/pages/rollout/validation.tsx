@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { Override } from "@/api/rollout.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { StatusBadge } from "@/components/status.tsx";
-import type { Row } from "@/supabase.ts";
+import type { Row } from "@/database.ts";
 import { number } from "@/view/format.ts";
 import { KnownText } from "./behind.tsx";
 import styles from "./page.module.css";

@@ -2,8 +2,9 @@
 import { Button, Checkbox, Group, MultiSelect, Pill, Select, Text } from "@mantine/core";
 import { IconFilter, IconSearch } from "@tabler/icons-react";
 import { useState } from "react";
-import { environmentNames, SOURCES, STATUSES, taskName } from "@/api/rollouts.ts";
+import { environmentNames, taskName } from "@/api/rollouts.ts";
 import { plain } from "@/components/agent_text.tsx";
+import { ROLLOUT_SOURCES, ROLLOUT_STATUSES } from "@/database.ts";
 import { useLive } from "@/live/query.ts";
 import { RangeFilter, RunFilter, TextFilter, TimeFilter } from "./inputs.tsx";
 import { type Change, CLEARED, countSet, MORE, sortOf, type View } from "./view.ts";
@@ -27,7 +28,7 @@ export function Filters({ view, change }: { view: View; change: Change }) {
           grow
         />
         <RunFilter value={view.run} apply={(run) => change({ run })} />
-        <Several label="Status" all={STATUSES} chosen={view.status} apply={(status) => change({ status })} />
+        <Several label="Status" all={ROLLOUT_STATUSES} chosen={view.status} apply={(status) => change({ status })} />
         <SortFilter view={view} change={change} />
         <Button
           size="xs"
@@ -110,7 +111,7 @@ function MoreFilters({ view, change }: { view: View; change: Change }) {
         placeholder="Any"
         list={environments.data ?? []}
       />
-      <Several label="Source" all={SOURCES} chosen={view.source} apply={(source) => change({ source })} />
+      <Several label="Source" all={ROLLOUT_SOURCES} chosen={view.source} apply={(source) => change({ source })} />
       <TextFilter label="Model" value={view.model} apply={(model) => change({ model })} placeholder="Whole name" />
       <RangeFilter
         label="Reward"

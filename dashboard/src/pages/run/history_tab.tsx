@@ -1,4 +1,5 @@
 import { Code, Stack, Text } from "@mantine/core";
+import type { Place } from "@/api/paging.ts";
 import {
   nextStatusPage,
   readMemberNames,
@@ -21,7 +22,7 @@ export function HistoryTab({ run }: { run: Run }) {
   const changes = useLivePages(
     run.id,
     ["run history", run.id],
-    (before: string | null, signal) => readStatusChanges(run.id, before, signal),
+    (from: Place | null, signal) => readStatusChanges(run.id, from, signal),
     nextStatusPage,
   );
   const rows = changes.data?.pages.flat();

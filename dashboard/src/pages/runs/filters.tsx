@@ -5,11 +5,13 @@ import { IconSearch } from "@tabler/icons-react";
 import { useEffect, useRef, useState } from "react";
 import type { RunFacets, RunFilters } from "@/api/runs.ts";
 import { plain } from "@/components/agent_text.tsx";
+import { RUN_STATUSES } from "@/database.ts";
 import { ownerName } from "./columns.tsx";
 import classes from "./page.module.css";
 import { isFiltered } from "./view.ts";
 
-const STATUSES = ["pending", "running", "stalled", "interrupted", "completed", "failed", "cancelled"];
+/** The database's own, and the one that is shown where a run's heartbeat stopped. */
+const STATUSES = RUN_STATUSES.flatMap((status) => status === "running" ? [status, "stalled"] : [status]);
 const SEARCH_PAUSE_MS = 250;
 
 interface Props {

@@ -4,7 +4,14 @@ import { IconSearch, IconUpload } from "@tabler/icons-react";
 import { DataTable } from "mantine-datatable";
 import { useState } from "react";
 import { Link } from "react-router";
-import { type ListedTask, listTasks, taskFacets, type TaskFilters, type TaskPage } from "@/api/tasks.ts";
+import {
+  type ListedTask,
+  listTasks,
+  type TaskCursor,
+  taskFacets,
+  type TaskFilters,
+  type TaskPage,
+} from "@/api/tasks.ts";
 import { useAccess } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
@@ -40,7 +47,7 @@ function Tasks({ mayAdd }: { mayAdd: boolean }) {
   const [uploading, setUploading] = useState(false);
   const facets = useLive("*", ["task-facets"], taskFacets);
   const filters: TaskFilters = Object.fromEntries(Object.entries(view).filter(([, value]) => value));
-  const pages = useLivePages<TaskPage, unknown>(
+  const pages = useLivePages<TaskPage, TaskCursor>(
     "*",
     ["tasks", filters],
     (after, signal) => listTasks(filters, after, signal),

@@ -1,6 +1,7 @@
 /** Evaluations of the run, against the baseline. */
 import { Anchor, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { type ReactNode, useMemo } from "react";
+import type { Place } from "@/api/paging.ts";
 import type { Run } from "@/api/run.ts";
 import {
   type Baseline,
@@ -27,7 +28,7 @@ export function EvaluationsTab({ run }: { run: Run }) {
   const query = useLivePages(
     run.id,
     ["run evaluations", run.id],
-    (before: string | null, signal) => readEvaluations(run.id, before, signal),
+    (from: Place | null, signal) => readEvaluations(run.id, from, signal),
     nextEvaluationPage,
   );
   const baseline = useLive(run.id, ["run baseline", run.id, run.baseline_id], (signal) => readBaseline(run, signal), {

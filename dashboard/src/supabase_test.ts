@@ -1,0 +1,61 @@
+import { deepStrictEqual, rejects, strictEqual } from "node:assert";
+import { FakeServer, refusal } from "@/testing/server.ts";
+import { answered, RequestError, rpc, supabase } from "./supabase.ts";
+
+const RUN = "0192f0c1-7a10-7c3e-9d55-2b8c4f1e6a01";
+
+async function failureOf(request: Promise<unknown>): Promise<RequestError> {
+  try {
+    await request;
+  } catch (error) {
+    if (error instanceof RequestError) return error;
+    throw error;
+  }
+  throw new Error("it did not fail");
+}
+
+Deno.test("a function is called by its name and arguments, and null is an answer", async () => {
+  using server = new FakeServer(() => Response.json(null));
+  strictEqual(await rpc("turn_chat", { agent_state_id: RUN }), null);
+  deepStrictEqual(server.asked.map(({ method, path, body }) => [method, path, body]), [
+    ["POST", "/rest/v1/rpc/turn_chat", { agent_state_id: RUN }],
+  ]);
+});
+
+Deno.test("a server that does not answer is offline, in every browser's words", async () => {
+  for (const words of ["Failed to fetch", "NetworkError when attempting to fetch resource.", "Load failed", "…"]) {
+    using _server = new FakeServer(() => Promise.reject(new TypeError(words)));
+    const error = await failureOf(rpc("run_facets", {}));
+    deepStrictEqual([error.isOffline, error.code, error.isUnknown], [true, null, false]);
+  }
+});
+
+Deno.test("a refusal is not taken for a lost connection, whatever it says", async () => {
+  using _server = new FakeServer(() => refusal("OM400", 400, "failed to fetch: network load failed"));
+  const error = await failureOf(rpc("run_facets", {}));
+  deepStrictEqual([error.isOffline, error.code, error.message], [
+    false,
+    "OM400",
+    "failed to fetch: network load failed",
+  ]);
+});
+
+Deno.test("an id that is unknown is told by its code", async () => {
+  for (const [code, isUnknown] of [["OM404", true], ["PGRST116", true], ["OM403", false], ["42501", false]] as const) {
+    using _server = new FakeServer(() => refusal(code, 400, "unknown id"));
+    strictEqual((await failureOf(rpc("run_health", { training_run_id: RUN }))).isUnknown, isUnknown, code);
+  }
+});
+
+Deno.test("a proxy's page is an error and no connection lost", async () => {
+  using _server = new FakeServer(() => new Response("<html>Bad gateway</html>", { status: 502 }));
+  const error = await failureOf(answered(supabase().from("training_runs").select("id")));
+  deepStrictEqual([error.isOffline, error.code], [false, null]);
+});
+
+Deno.test("what nobody waits for any more is not answered", async () => {
+  using _server = new FakeServer(() => Response.json([]));
+  const gone = new AbortController();
+  gone.abort();
+  await rejects(rpc("run_facets", {}, gone.signal), { name: "AbortError" });
+});

@@ -1,0 +1,168 @@
+// Written by scripts/generate_types from the migrations. Do not edit.
+
+export const RUN_STATUSES = [
+  "pending",
+  "running",
+  "completed",
+  "failed",
+  "cancelled",
+  "interrupted",
+] as const;
+export type RunStatus = (typeof RUN_STATUSES)[number];
+
+export const STEP_STATUSES = [
+  "pending",
+  "running",
+  "completed",
+  "failed",
+  "interrupted",
+] as const;
+export type StepStatus = (typeof STEP_STATUSES)[number];
+
+export const EVALUATION_STATUSES = [
+  "pending",
+  "running",
+  "completed",
+  "failed",
+  "cancelled",
+  "interrupted",
+] as const;
+export type EvaluationStatus = (typeof EVALUATION_STATUSES)[number];
+
+export const ROLLOUT_STATUSES = [
+  "pending",
+  "running",
+  "success",
+  "failed",
+  "completed",
+  "truncated",
+  "timeout",
+  "error",
+  "cancelled",
+  "interrupted",
+] as const;
+export type RolloutStatus = (typeof ROLLOUT_STATUSES)[number];
+
+export const JOB_STATUSES = [
+  "pending",
+  "queued",
+  "running",
+  "succeeded",
+  "failed",
+  "cancelled",
+] as const;
+export type JobStatus = (typeof JOB_STATUSES)[number];
+
+export const STEP_PHASES = [
+  "rollout",
+  "training",
+] as const;
+export type StepPhase = (typeof STEP_PHASES)[number];
+
+export const EVALUATION_KINDS = [
+  "eval",
+  "baseline",
+] as const;
+export type EvaluationKind = (typeof EVALUATION_KINDS)[number];
+
+export const ROLLOUT_SOURCES = [
+  "training",
+  "evaluation",
+  "baseline",
+  "manual",
+  "import",
+] as const;
+export type RolloutSource = (typeof ROLLOUT_SOURCES)[number];
+
+export const MEDIA_KINDS = [
+  "frame",
+  "screenshot",
+  "image",
+  "video",
+  "audio",
+  "file",
+] as const;
+export type MediaKind = (typeof MEDIA_KINDS)[number];
+
+export const VERDICTS = [
+  "pass",
+  "fail",
+  "error",
+] as const;
+export type Verdict = (typeof VERDICTS)[number];
+
+export const OVERRIDE_VERDICTS = [
+  "pass",
+  "fail",
+] as const;
+export type OverrideVerdict = (typeof OVERRIDE_VERDICTS)[number];
+
+export const VISIBILITIES = [
+  "private",
+  "public",
+] as const;
+export type Visibility = (typeof VISIBILITIES)[number];
+
+export const MEMBER_ROLES = [
+  "viewer",
+  "editor",
+  "admin",
+] as const;
+export type MemberRole = (typeof MEMBER_ROLES)[number];
+
+/** The statuses that count as completed in success rates and averages. */
+export const COMPLETED_ROLLOUT_STATUSES = [
+  "success",
+  "failed",
+  "completed",
+  "truncated",
+  "timeout",
+  "error",
+] as const;
+export type CompletedRolloutStatus = (typeof COMPLETED_ROLLOUT_STATUSES)[number];
+
+/** The kinds of records that `ingest` takes, parents before children. */
+export const RECORD_KINDS = [
+  "environments",
+  "tasks",
+  "validators",
+  "training_runs",
+  "training_steps",
+  "model_checkpoints",
+  "evaluations",
+  "evaluation_results",
+  "rollout_groups",
+  "rollouts",
+  "agent_states",
+  "observations",
+  "generations",
+  "tool_calls",
+  "rewards",
+  "validations",
+  "media",
+  "jobs",
+  "metric_chunks",
+] as const;
+export type RecordKind = (typeof RECORD_KINDS)[number];
+
+/** The codes that our own SQL raises and refuses with. */
+export const ERROR_CODES = [
+  "OM400",
+  "OM403",
+  "OM404",
+  "OM409",
+] as const;
+export type ErrorCode = (typeof ERROR_CODES)[number];
+
+/** The columns that take no other words, by table. */
+export interface Choices {
+  training_runs: { status: RunStatus; visibility: Visibility };
+  training_steps: { status: StepStatus; phase: StepPhase };
+  evaluations: { status: EvaluationStatus; kind: EvaluationKind };
+  rollouts: { status: RolloutStatus; source: RolloutSource };
+  jobs: { status: JobStatus };
+  media: { kind: MediaKind };
+  validations: { verdict: Verdict };
+  validation_overrides: { verdict: OverrideVerdict };
+  members: { role: MemberRole };
+}

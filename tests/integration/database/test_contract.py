@@ -1,0 +1,222 @@
+"""The database answers what the dashboard and the Python package take for granted, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from openmanus_rl.managers.batches import Refusal
+
+from .contract import claims, problems, read_contract, shown
+from .python_calls import python_calls
+from .worlds import World, fill
+from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
+
+GROUPS = ("group", "bare group", "loose group", "odd group", "rewound group")
+RESULTS, FILTERS, VIEWS = (read_contract()[part] for part in ("results", "filters", "views"))
+
+
+@pytest.fixture(scope="module")
+def session(database: Database) -> Iterator[Connection]:
+    with database.connect() as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def world(session: Connection) -> World:
+    return fill(session)
+
+
+def call(db: Connection, function: str, **arguments: Any) -> Any:
+    """Call a function as the API does, by the names of its arguments; return its answer as JSON."""
+    named = ", ".join(f"{name} => %({name})s" for name in arguments)
+    values = {name: Jsonb(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+    answer = db.execute(f"select to_jsonb(public.{function}({named})) as answer", values).fetchone()
+    assert answer is not None
+    return answer["answer"]
+
+
+def answers(db: Connection, world: World, function: str) -> list[Any]:
+    """Return the answers of a function to those who ask it of much, of little, of odd numbers and of nothing."""
+
+    def ask(*arguments: dict[str, Any]) -> list[Any]:
+        return [call(db, function, **each) for each in arguments]
+
+    runs = [world[name] for name in ("run", "bare run", "empty run", "odd run", "evaluated run")]
+    rollouts = [world[name] for name in ("rollout", "bare rollout", "silent rollout", "odd rollout", "other")]
+    generations = [world[name] for name in ("generation", "bare generation", "odd generation")]
+    match function:
+        case "change_status":
+            return [change_status(db, "rollouts", world["bare rollout"], "running")]
+        case "compare_evaluations":
+            both = [("after", "before"), ("bare evaluation", "evaluation")]
+            pairs = [*both, *((baseline, evaluation) for evaluation, baseline in both)]
+            found = [call(db, function, evaluation_id=world[a], baseline_id=world[b]) for a, b in pairs]
+            with acting_as(db, role="anon"):  # Visitors may not read tasks.
+                found.append(call(db, function, evaluation_id=world["after"], baseline_id=world["before"]))
+            return found
+        case "find_rollouts":
+            return found_rollouts(db, world)
+        case "generation_prompt":
+            return ask(*({"generation_id": generation} for generation in generations))
+        case "group_comparison":
+            return ask(*({"group_id": world[n]} for n in GROUPS))
+        case "heartbeat":
+            return ask({"run_id": world["run"]})
+        case "ingest":
+            refused = {"rollouts": [1, {"id": world["rollout"], "status": "pending"}]}
+            return [
+                ingest(db, refused),
+                ingest(db, {"tasks": [{"id": new_id(), "description": "a task"}]}, return_rows=True),
+            ]
+        case "interrupt":
+            return ask({"entries": {"rollouts": [[world["bare rollout"], new_id()]]}})
+        case "list_tasks":
+            return ask({}, {"page_size": 1}, {"filters": {"search": "nothing like this"}})
+        case "metric_names" | "metric_series" | "run_health":
+            return ask(*({"training_run_id": run} for run in runs))
+        case "run_progress":
+            return ask(*({"training_run_id": run, "buckets": 1} for run in runs), {"training_run_id": world["run"]})
+        case "override_validation":
+            judged = {"rollout_id": world["overridden"], "reason": "seen"}
+            return ask({**judged, "verdict": "pass"}, {**judged, "verdict": None}, {**judged, "verdict": "fail"})
+        case "resume_run":
+            return ask({"run_id": world["odd run"], "change_id": new_id(), "rewind_to_step": 0})
+        case "rollout_outline" | "rollout_rewards" | "turn_fingerprints":
+            return ask(*({"rollout_id": rollout} for rollout in rollouts))
+        case "rollout_turns":
+            return ask(*({"rollout_id": r, "max_chars": n} for r in rollouts for n in (3, 1000)))
+        case "run_facets":
+            return ask({})
+        case "run_metrics":
+            return ask({}, *({"training_run_id": run} for run in runs))
+        case "search_rollout":
+            return ask(*({"rollout_id": rollout, "text": "go"} for rollout in rollouts))
+        case "task_facets":
+            return ask({})
+        case "task_history":
+            return ask(*({"task_id": world[name]} for name in ("task", "bare task", "task 0", "task 2")))
+        case "turn_chat":
+            return ask(*({"agent_state_id": world[name]} for name in ("turn", "bare turn", "odd turn")))
+        case "turn_generation":
+            return ask(*({"generation_id": generation} for generation in generations))
+    raise AssertionError(f"{function} is new: call it here, on data that shows all it can answer")
+
+
+def found_rollouts(db: Connection, world: World) -> list[Any]:
+    ways: list[dict[str, Any]] = [
+        {"filters": {"training_run_id": world["run"]}},
+        {"filters": {"training_run_id": world["run"], "text": "go"}},
+        {"filters": {"training_run_id": world["run"], "text": "find it"}},
+        {"filters": {"environment": world["bare env"]}},
+        {"filters": {"environment": world["bare env"]}, "page_size": 1},
+        {"filters": {"environment": world["odd env"]}},
+        {"filters": {"training_run_id": world["rewound run"], "include_rewound": True}},
+        {"filters": {"environment": "nothing like this"}},
+    ]
+    found = [call(db, "find_rollouts", **way) for way in ways]
+    # To the end, so that the place of every rollout is told once: by a number, by NaN, and by no reward.
+    after = None
+    while True:
+        filters = {"training_run_id": world["odd run"], "sort": "reward_high", "include_rewound": True}
+        page = call(db, "find_rollouts", filters=filters, after=Jsonb(after), page_size=1)
+        found.append(page)
+        after = page["next"]
+        if after is None:
+            return found
+
+
+def functions(db: Connection) -> set[str]:
+    query = "select proname from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'"
+    return {str(found["proname"]) for found in db.execute(query)}
+
+
+def test_every_function_is_described(db: Connection) -> None:
+    assert set(RESULTS) == functions(db)
+
+
+@pytest.mark.parametrize("function", sorted(RESULTS))
+def test_a_function_answers_what_the_contract_says_and_all_that_it_says(
+    session: Connection, world: World, function: str
+) -> None:
+    schema = RESULTS[function]
+    found = answers(session, world, function)
+
+    assert [problem for answer in found for problem in problems(schema, answer)] == []
+    unseen = set(claims(schema)) - {claim for answer in found for claim in shown(schema, answer)}
+    assert sorted(unseen) == [], "no answer shows that this is possible: narrow the contract, or add the data"
+
+
+def test_the_rows_of_a_view_are_what_the_contract_says_and_all_that_it_says(session: Connection, world: World) -> None:
+    schema = VIEWS["run_list"]
+    runs = [world[name] for name in ("run", "bare run", "empty run", "odd run", "run of nobody")]
+    found = [
+        each["row"]
+        for each in session.execute("select to_jsonb(r) as row from public.run_list r where r.id = any (%s)", [runs])
+    ]
+
+    assert len(found) == len(runs)
+    assert [problem for row in found for problem in problems(schema, row)] == []
+    assert sorted(set(claims(schema)) - {claim for row in found for claim in shown(schema, row)}) == []
+
+
+EXAMPLES: dict[str, Any] = {
+    "uuid": new_id(),
+    "date-time": "2026-01-02T03:04:05+00:00",
+    "string": "a text",
+    "integer": 1,
+    "number": 0.5,
+    "boolean": True,
+    "array": ["success"],
+}
+
+
+@pytest.mark.parametrize("function", sorted(FILTERS))
+def test_a_function_takes_the_filters_of_the_contract_and_no_others(db: Connection, function: str) -> None:
+    run = {"training_run_id": new_id()} if function == "find_rollouts" else {}
+    for name, schema in FILTERS[function]["properties"].items():
+        for value in schema.get("enum", [EXAMPLES[schema.get("format", schema["type"])]]):
+            call(db, function, filters=run | {name: value})
+    with pytest.raises(psycopg.Error) as caught:
+        call(db, function, filters={"colour": "red"})
+    assert (caught.value.sqlstate, caught.value.diag.column_name) == ("OM400", "colour")
+
+
+def test_the_python_package_calls_functions_by_their_names_and_arguments(db: Connection) -> None:
+    query = """select proname, proargnames as names, cardinality(proargnames) - pronargdefaults as needed from pg_proc
+               where pronamespace = 'public'::regnamespace and prokind = 'f'"""
+    known = {found["proname"]: (found["names"] or [], found["needed"]) for found in db.execute(query)}
+    calls = list(python_calls())
+
+    assert len(calls) > 10
+    for made in calls:
+        names, needed = known[made.function]
+        assert set(names[:needed]) <= made.arguments <= set(names), made
+
+
+def test_a_refusal_has_the_fields_that_the_python_package_reads() -> None:
+    refused = RESULTS["ingest"]["properties"]["refused"]["items"]["properties"]
+    assert {each.name for each in fields(Refusal)} == set(refused)
+
+
+def test_a_field_that_changes_in_sql_is_noticed(session: Connection, world: World) -> None:
+    schema, (answer, *_) = RESULTS["rollout_outline"], answers(session, world, "rollout_outline")
+    renamed = {("turn_count" if name == "turns" else name): value for name, value in answer.items()}
+    retyped = answer | {"turns": str(answer["turns"])}
+    added = answer | {"tokens": 0}
+
+    assert problems(schema, answer) == []
+    assert all(problems(schema, changed) for changed in (renamed, retyped, added, answer | {"turns": None}))
+
+
+def test_visitors_are_answered_in_the_same_shapes(session: Connection, world: World) -> None:
+    new_member(session, "viewer")
+    with acting_as(session, role="anon"):
+        asked = {"run_facets": {}, "run_health": {"training_run_id": world["run"]}, "find_rollouts": {"filters": {}}}
+        for function, arguments in asked.items():
+            assert problems(RESULTS[function], call(session, function, **arguments)) == [], function
