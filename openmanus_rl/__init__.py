@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openmanus_rl.recorder import init
+    # From its own module: within the package `recorder.init` is that module to type checkers, not the function.
+    from openmanus_rl.recorder.init import init
 
 __all__ = ["__version__", "init"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,6 @@ from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
 from openmanus_rl.cli.stack import dashboard_fact, dashboard_link
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
-from openmanus_rl.demo.trainer import Figures
 from openmanus_rl.gateway import get_gateway
 from openmanus_rl.local import launch
 from openmanus_rl.local.home import Home
@@ -92,15 +90,13 @@ def _report(result: DemoResult, dashboard_url: str | None) -> dict[str, Any]:
         "run_id": result.run_id,
         "seed": result.seed,
         "steps": result.steps,
-        "rollouts": result.rollout_count,
-        "turns": result.turn_count,
-        "baseline": asdict(result.baseline),
-        "final": asdict(result.final),
+        **result.summary(),
         "success_rates": result.success_rates,
-        "evaluations": [{"step": step, "success_rate": rate} for step, rate in result.evaluations.items()],
+        "evaluations": [
+            {"step": step, "success_rate": figures["success_rate"]} for step, figures in result.evaluations.items()
+        ],
         "example_rollout_id": result.example_rollout_id,
         "dashboard_url": dashboard_url,
-        "seconds": round(result.seconds, 2),
     }
 
 
@@ -116,9 +112,9 @@ def _show(result: DemoResult, dashboard_url: str | None) -> None:
     for line in plot(curve, low=0, high=1, width=_CURVE_COLUMNS, as_percent=True):
         output.print(f"  [cyan]{line}[/]")
     output.print(f"  {'':>5} step 1 to {result.steps}\n")
-    rates = " → ".join(f"{rate:.0%}" for rate in result.evaluations.values())
+    rates = " → ".join(f"{figures['success_rate']:.0%}" for figures in result.evaluations.values())
     output.print(f"[bold]Success rate on held-out tasks[/], from untrained to the last step: {rates}\n")
-    output.print(_comparison(result.baseline, result.final))
+    output.print(_comparison(result.evaluations[0], result.evaluations[result.steps]))
     output.print("\n[bold]Where to look[/]")
     facts = {
         "The run": f"openmanus-rl runs show {result.run_id}",
@@ -128,19 +124,14 @@ def _show(result: DemoResult, dashboard_url: str | None) -> None:
     print_facts(facts | dashboard_fact(dashboard_url))
 
 
-def _comparison(baseline: Figures, final: Figures) -> Table:
+def _comparison(baseline: dict[str, float], final: dict[str, float]) -> Table:
     table = Table()
     table.add_column("")
-    table.add_column("untrained", justify="right")
-    table.add_column("trained", justify="right")
-    table.add_column("change", justify="right")
-    gain = final.success_rate - baseline.success_rate
-    table.add_row(
-        "success rate", f"{baseline.success_rate:.0%}", f"{final.success_rate:.0%}", f"{gain * 100:+.0f} points"
-    )
-    for label, before, after in (
-        ("mean reward", baseline.mean_reward, final.mean_reward),
-        ("mean turns", baseline.mean_turns, final.mean_turns),
-    ):
+    for title in ("untrained", "trained", "change"):
+        table.add_column(title, justify="right")
+    before, after = baseline["success_rate"], final["success_rate"]
+    table.add_row("success rate", f"{before:.0%}", f"{after:.0%}", f"{(after - before) * 100:+.0f} points")
+    for label in ("mean reward", "mean turns"):
+        before, after = (figures[label.replace(" ", "_")] for figures in (baseline, final))
         table.add_row(label, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}")
     return table

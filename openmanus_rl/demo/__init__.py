@@ -1,1 +1,1 @@
-"""A small real training run: an agent that learns to fetch things in text houses, recorded through the public API."""
+"""A small real training run, recorded with `openmanus_rl.init`: read `train.py` to see how a loop records itself."""

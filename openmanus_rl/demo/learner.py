@@ -1,159 +1,221 @@
-"""Learning from groups: a clipped policy gradient, with advantages relative to the other rollouts of the same task."""
+"""How the agent learns: it plays groups of episodes of the same task, and is updated by GRPO with Adam."""
 
 from __future__ import annotations
 
 import math
+import random
+import time
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from openmanus_rl.demo.episode import Episode
-from openmanus_rl.demo.policy import Decision, Policy
-
-__all__ = ["Learner", "Update", "assign_advantages"]
-
-# A group whose rollouts all did about the same says little: don't blow its noise up.
-_LEAST_DEVIATION = 0.05
-_DISCOUNT = 0.95
-
-
-@dataclass(frozen=True)
-class Update:
-    """What one update did, measured on the turns it learned from."""
-
-    loss: float
-    entropy: float
-    kl: float
-    grad_norm: float
-    clip_fraction: float
-    learning_rate: float
-
-
-def assign_advantages(group: list[Episode]) -> None:
-    """Give each turn its advantage: how much more was earned from it on than by the siblings at the same turn."""
-    returns = [episode.returns(discount=_DISCOUNT) for episode in group]
-    # A sibling that had finished by then earned nothing more.
-    baselines = [
-        fmean(earned[turn] if turn < len(earned) else 0.0 for earned in returns)
-        for turn in range(max(len(earned) for earned in returns))
-    ]
-    differences = [[mine - other for mine, other in zip(earned, baselines, strict=False)] for earned in returns]
-    deviation = max(pstdev(difference for row in differences for difference in row), _LEAST_DEVIATION)
-    for episode, row in zip(group, differences, strict=True):
-        episode.advantages = [difference / deviation for difference in row]
+from openmanus_rl.demo.agent import Decision, Memory, Policy
+from openmanus_rl.demo.house import House, Result, Task, make_tasks
 
 
 @dataclass
-class _Epoch:
-    """What one pass over the turns adds up: the loss, and its slope in each weight."""
+class Turn:
+    """What the agent saw, thought and did, and the result; the advantage is known once the whole group is."""
 
-    gradient: dict[int, float]
-    loss: float = 0.0
-    clipped_count: int = 0
+    observation: str
+    thought: str
+    memory_summary: str
+    decision: Decision
+    result: Result
+    model_duration_ms: float
+    environment_duration_ms: float
+    advantage: float | None = None
+
+    @property
+    def reward(self) -> float:
+        """The sum of the turn's rewards."""
+        return sum(self.result.rewards.values())
 
 
-class Learner:
-    """GRPO with Adam: a few passes over each batch, none of which may move a choice too far."""
+@dataclass
+class Episode:
+    """One rollout, from the first observation to the outcome."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        learning_rate: float,
-        epochs: int = 3,
-        clip: float = 0.2,
-        entropy_bonus: float = 0.05,
-        max_grad_norm: float = 1.0,
-    ) -> None:
-        self.policy = policy
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.clip = clip
-        self.entropy_bonus = entropy_bonus
-        self.max_grad_norm = max_grad_norm
-        self._optimizer = _Adam()
+    task: Task
+    seed: int
+    policy_version: int
+    turns: list[Turn]
+    outcome: str
+    taken: str | None
 
-    def update(self, episodes: list[Episode]) -> Update:
-        """Learn from judged episodes of the present policy; loss and gradient are those of the first pass."""
-        turns = [
-            (turn.decision, advantage)
-            for episode in episodes
-            for turn, advantage in zip(episode.turns, episode.advantages, strict=True)
+    @property
+    def total_reward(self) -> float:
+        """The sum of all rewards."""
+        return sum(turn.reward for turn in self.turns)
+
+    def returns(self, *, discount: float) -> list[float]:
+        """Return the discounted sum of the rewards from each turn on."""
+        returns = [0.0]
+        for turn in reversed(self.turns):
+            returns.append(turn.reward + discount * returns[-1])
+        return returns[:0:-1]
+
+
+def play(policy: Policy, task: Task, *, seed: int) -> Episode:
+    """Let the policy act until the episode is over."""
+    rng, house, memory = random.Random(seed), House(task), Memory(task.target)
+    turns: list[Turn] = []
+    answer = task.description
+    while house.outcome is None:
+        seen = house.observe()
+        memory.read(seen)
+        began = time.perf_counter()
+        decision = policy.decide(house.commands(), memory, rng)
+        thought = policy.explain(decision)
+        decided = time.perf_counter()
+        result = house.step(decision.command)
+        model_ms, environment_ms = (decided - began) * 1000, (time.perf_counter() - decided) * 1000
+        turns.append(Turn(f"{answer} {seen}", thought, memory.summary(), decision, result, model_ms, environment_ms))
+        memory.note(decision.command, result.text)
+        answer = result.text
+    return Episode(task, seed, policy.version, turns, house.outcome, house.taken)
+
+
+def assign_advantages(group: list[Episode]) -> None:
+    """Set the advantage of each turn: its return relative to the other episodes at the same turn, in deviations."""
+    returns = [episode.returns(discount=0.95) for episode in group]
+    # An episode that was over by then earned nothing more.
+    means = [fmean(row[i] if i < len(row) else 0.0 for row in returns) for i in range(max(map(len, returns)))]
+    differences = [[mine - mean for mine, mean in zip(row, means, strict=False)] for row in returns]
+    # The lower bound keeps noise small where all episodes did about the same.
+    deviation = max(pstdev(difference for row in differences for difference in row), 0.05)
+    for episode, row in zip(group, differences, strict=True):
+        for turn, difference in zip(episode.turns, row, strict=True):
+            turn.advantage = difference / deviation
+
+
+def measure(episodes: list[Episode]) -> dict[str, float]:
+    """Return how episodes went."""
+    rewards = [episode.total_reward for episode in episodes]
+    calls = [call for episode in episodes for turn in episode.turns for call in turn.result.tool_calls]
+    return {
+        "success_rate": fmean(episode.outcome == "success" for episode in episodes),
+        "mean_reward": fmean(rewards),
+        "reward_std": pstdev(rewards),
+        "mean_turns": fmean(len(episode.turns) for episode in episodes),
+        "tool_failure_rate": fmean(not call["success"] for call in calls) if calls else 0.0,
+    }
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The configuration of a training run."""
+
+    groups_per_step: int = 4
+    group_size: int = 6
+    learning_rate: float = 0.15
+    epochs: int = 3
+    clip: float = 0.2
+    entropy_bonus: float = 0.05
+
+
+class Trainer:
+    """An agent in training; the same seed gives the same agent after the same steps."""
+
+    def __init__(self, *, seed: int) -> None:
+        self.seed = seed
+        self.config = Hyperparameters()
+        self.training_tasks = make_tasks("train", seed)
+        self.held_out_tasks = make_tasks("test", seed)
+        self.policy = Policy()
+        self._adam = _Adam(self.config.learning_rate)
+
+    def collect(self, step: int) -> list[list[Episode]]:
+        """Play the tasks of a step, each several times, and return the groups with their advantages."""
+        count = self.config.groups_per_step
+        tasks = [self.training_tasks[((step - 1) * count + i) % len(self.training_tasks)] for i in range(count)]
+        groups = [
+            [self._play(task, "train", step, sibling) for sibling in range(self.config.group_size)] for task in tasks
         ]
-        losses, norms, clipped = [], [], 0
-        for _ in range(self.epochs):
-            epoch = self._pass_over(turns)
-            losses.append(epoch.loss)
-            clipped += epoch.clipped_count
-            norm = math.sqrt(sum(slope * slope for slope in epoch.gradient.values()))
-            norms.append(norm)
-            scale = min(1.0, self.max_grad_norm / norm) if norm > 0 else 0.0
-            self._optimizer.descend(self.policy.weights, epoch.gradient, learning_rate=self.learning_rate, scale=scale)
+        for group in groups:
+            assign_advantages(group)
+        return groups
+
+    def examine(self) -> list[Episode]:
+        """Play every held-out task once, always with the same seeds: only the policy makes the difference."""
+        return [self._play(task, "exam") for task in self.held_out_tasks]
+
+    def _play(self, task: Task, *parts: object) -> Episode:
+        # The generator hashes a text the same way on every machine.
+        text = ":".join(map(str, (self.seed, task.external_id, *parts)))
+        return play(self.policy, task, seed=random.Random(text).getrandbits(32))
+
+    def learn(self, groups: list[list[Episode]]) -> dict[str, float]:
+        """Update the policy by a few epochs over the groups; return metrics, loss and gradient of the first epoch."""
+        turns = [turn for group in groups for episode in group for turn in episode.turns]
+        losses, norms, clip_fractions = [], [], []
+        for _ in range(self.config.epochs):
+            loss, gradient, clip_fraction = self.loss_and_gradient(turns)
+            losses.append(loss)
+            norms.append(self._adam.descend(self.policy.weights, gradient))
+            clip_fractions.append(clip_fraction)
         self.policy.version += 1
-        return Update(
-            loss=losses[0],
-            entropy=fmean(decision.entropy for decision, _ in turns),
-            kl=fmean(_divergence(decision, self.policy) for decision, _ in turns),
-            grad_norm=norms[0],
-            clip_fraction=clipped / (self.epochs * len(turns)),
-            learning_rate=self.learning_rate,
-        )
+        return {
+            "loss": losses[0],
+            "grad_norm": norms[0],
+            "clip_fraction": fmean(clip_fractions),
+            "entropy": fmean(_entropy(turn.decision.probabilities) for turn in turns),
+            "kl": fmean(_divergence(turn.decision, self.policy) for turn in turns),
+            "learning_rate": self.config.learning_rate,
+        }
 
-    def _pass_over(self, turns: list[tuple[Decision, float]]) -> _Epoch:
-        """Add up loss = -mean(min(ratio * advantage, clipped ratio * advantage)) - entropy_bonus * mean(entropy)."""
-        epoch = _Epoch(gradient={})
-        for decision, advantage in turns:
+    def loss_and_gradient(self, turns: list[Turn]) -> tuple[float, dict[str, float], float]:
+        """Return -mean(min(ratio * advantage, clipped ratio * advantage)) - entropy_bonus * mean(entropy).
+
+        With it come its gradient and the fraction of the turns that were clipped.
+        """
+        loss, gradient, clipped = 0.0, dict[str, float](), 0
+        for turn in turns:
+            decision, advantage = turn.decision, turn.advantage or 0.0
             probabilities = self.policy.probabilities(decision.features)
+            entropy = _entropy(probabilities)
             ratio = probabilities[decision.chosen] / decision.probabilities[decision.chosen]
-            bounded = min(max(ratio, 1 - self.clip), 1 + self.clip)
-            gain = min(ratio * advantage, bounded * advantage)
+            bounded = min(max(ratio, 1 - self.config.clip), 1 + self.config.clip)
             is_clipped = bounded * advantage < ratio * advantage
-            epoch.clipped_count += is_clipped
-            entropy = -sum(p * math.log(p) for p in probabilities if p > 0)
-            epoch.loss -= (gain + self.entropy_bonus * entropy) / len(turns)
+            clipped += is_clipped
+            loss -= min(ratio * advantage, bounded * advantage) + self.config.entropy_bonus * entropy
             push = 0.0 if is_clipped else ratio * advantage
-            self._add_slopes(epoch.gradient, decision, probabilities, entropy, push=push, scale=1 / len(turns))
-        return epoch
-
-    def _add_slopes(
-        self,
-        gradient: dict[int, float],
-        decision: Decision,
-        probabilities: list[float],
-        entropy: float,
-        *,
-        push: float,
-        scale: float,
-    ) -> None:
-        """Add the loss's slope in each weight: a command's share of it goes to each of its features."""
-        for index, probability in enumerate(probabilities):
-            share = push * ((index == decision.chosen) - probability)
-            if probability > 0:
-                share -= self.entropy_bonus * probability * (math.log(probability) + entropy)
-            for feature in decision.features[index]:
-                gradient[feature] = gradient.get(feature, 0.0) - scale * share
+            for index, probability in enumerate(probabilities):
+                slope = push * ((index == decision.chosen) - probability)
+                if probability > 0:
+                    slope -= self.config.entropy_bonus * probability * (math.log(probability) + entropy)
+                for name in decision.features[index]:
+                    gradient[name] = gradient.get(name, 0.0) - slope / len(turns)
+        return loss / len(turns), gradient, clipped / len(turns)
 
 
 class _Adam:
-    """Adam on weights of which most are never touched."""
+    """Adam with the norm of the gradient clipped to 1."""
 
-    def __init__(self, *, beta1: float = 0.8, beta2: float = 0.99, epsilon: float = 1e-4) -> None:
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+    def __init__(self, learning_rate: float, *, beta1: float = 0.8, beta2: float = 0.99, epsilon: float = 1e-4) -> None:
+        self.learning_rate, self.beta1, self.beta2, self.epsilon = learning_rate, beta1, beta2, epsilon
         self.step_count = 0
-        self._first: dict[int, float] = {}
-        self._second: dict[int, float] = {}
+        self._moments: dict[str, tuple[float, float]] = {}
 
-    def descend(self, weights: list[float], gradient: dict[int, float], *, learning_rate: float, scale: float) -> None:
-        """Move the weights against the gradient, scaled."""
+    def descend(self, weights: dict[str, float], gradient: dict[str, float]) -> float:
+        """Move the weights against the gradient and return its norm."""
+        norm = math.sqrt(sum(slope * slope for slope in gradient.values()))
         self.step_count += 1
-        unbias1, unbias2 = 1 - self.beta1**self.step_count, 1 - self.beta2**self.step_count
-        for index in self._first.keys() | gradient.keys():
-            slope = scale * gradient.get(index, 0.0)
-            first = self._first[index] = self.beta1 * self._first.get(index, 0.0) + (1 - self.beta1) * slope
-            second = self._second[index] = self.beta2 * self._second.get(index, 0.0) + (1 - self.beta2) * slope * slope
-            weights[index] -= learning_rate * (first / unbias1) / (math.sqrt(second / unbias2) + self.epsilon)
+        for name in self._moments | gradient:
+            slope = gradient.get(name, 0.0) / max(norm, 1.0)
+            first, second = self._moments.get(name, (0.0, 0.0))
+            first = self.beta1 * first + (1 - self.beta1) * slope
+            second = self.beta2 * second + (1 - self.beta2) * slope * slope
+            self._moments[name] = first, second
+            mean, variance = first / (1 - self.beta1**self.step_count), second / (1 - self.beta2**self.step_count)
+            weights[name] = weights.get(name, 0.0) - self.learning_rate * mean / (math.sqrt(variance) + self.epsilon)
+        return norm
+
+
+def _entropy(probabilities: list[float]) -> float:
+    return -sum(p * math.log(p) for p in probabilities if p > 0)
 
 
 def _divergence(decision: Decision, policy: Policy) -> float:
-    """Return KL(before || after) of a choice, exactly: the commands are few."""
+    """Return KL(before || after) of a decision."""
     after = policy.probabilities(decision.features)
     return sum(p * math.log(p / q) for p, q in zip(decision.probabilities, after, strict=True) if p > 0 and q > 0)

@@ -1,54 +1,57 @@
-"""The demo's training loop, and the example to copy: create a run, record steps and evaluations, finish."""
+"""The demo's training loop, and how it records itself.
+
+Everything goes through the run that `openmanus_rl.init` returns. It has no call for tasks, verdicts, results of
+checkpoints and log files: the managers write those.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from openmanus_rl.demo.records import MODEL, describe_tasks, group_batch
-from openmanus_rl.demo.tasks import ENVIRONMENT
-from openmanus_rl.demo.trainer import Figures, Trainer, measure
+import openmanus_rl
+from openmanus_rl.demo.agent import MODEL, completion_tokens, encode
+from openmanus_rl.demo.house import ENVIRONMENT, TURN_LIMIT, Task
+from openmanus_rl.demo.learner import Episode, Trainer, Turn, measure
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.gateway import Row
-from openmanus_rl.records.statuses import RunStatus
-from openmanus_rl.utils.supabase_db import (
-    EnvironmentManager,
-    EvaluationManager,
-    MetricManager,
-    ModelCheckpointManager,
-    TaskManager,
-    TrainingRunManager,
-    TrainingStepManager,
-    write_batch,
-)
+from openmanus_rl.gateway import get_gateway
+from openmanus_rl.managers.batches import write_many
+from openmanus_rl.recorder.blocks import Evaluation, Step
+from openmanus_rl.recorder.run import Run
+from openmanus_rl.records.ids import task_id, validation_id, validator_id
+from openmanus_rl.utils.supabase_db import EnvironmentManager, ModelCheckpointManager, TaskManager
 from openmanus_rl.utils.supabase_storage import StorageManager
 
-__all__ = ["DEFAULT_STEPS", "DemoResult", "train"]
-
 DEFAULT_STEPS = 30
-_EVALUATION_COUNT = 5
+EVALUATION_COUNT = 5
+# Below the limit at which an episode is cut off: an agent that wanders about fails this check.
+TURN_BUDGET = TURN_LIMIT * 2 // 3
 
 
 @dataclass
 class DemoResult:
-    """What the demo recorded and how well the agent learned."""
+    """What the demo recorded and how well the agent learned; the evaluation at step 0 is of the untrained agent."""
 
     run_id: str
     seed: int
     steps: int
-    baseline: Figures
-    final: Figures
     success_rates: list[float] = field(default_factory=list)
-    evaluations: dict[int, float] = field(default_factory=dict)
+    evaluations: dict[int, dict[str, float]] = field(default_factory=dict)
     rollout_count: int = 0
     turn_count: int = 0
     example_rollout_id: str = ""
     seconds: float = 0.0
+    log: list[str] = field(default_factory=list)
+    unwritten_verdicts: list[dict[str, Any]] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is shown of the run as a whole."""
+        figures = {"baseline": self.evaluations[0], "final": self.evaluations[self.steps]}
+        return {**figures, "rollouts": self.rollout_count, "turns": self.turn_count, "seconds": round(self.seconds, 2)}
 
 
 OnStep = Callable[[int, DemoResult], None]
@@ -57,183 +60,213 @@ OnStep = Callable[[int, DemoResult], None]
 def train(
     *, steps: int = DEFAULT_STEPS, seed: int = 0, name: str = "demo", on_step: OnStep | None = None
 ) -> DemoResult:
-    """Train an agent to fetch things in text houses and record all of it; `on_step` hears of each step as it ends."""
+    """Train an agent to fetch things in text houses and record all of it; `on_step` is called after each step."""
     began = time.monotonic()
     trainer = Trainer(seed=seed)
-    EnvironmentManager.save_environment(
-        ENVIRONMENT, kind="text", description="Fetch a thing in a small house", source="openmanus_rl.demo.house"
-    )
-    tasks = describe_tasks([*trainer.training_tasks, *trainer.held_out_tasks])
-    TaskManager.import_tasks(tasks, environment=ENVIRONMENT).raise_if_refused()
-
-    run = TrainingRunManager.create_run(
-        name=name,
-        algorithm="grpo",
-        environment=ENVIRONMENT,
-        config={
-            "seed": seed,
-            "steps": steps,
-            "groups_per_step": trainer.groups_per_step,
-            "group_size": trainer.group_size,
-            "learning_rate": trainer.learner.learning_rate,
-            "entropy_bonus": trainer.learner.entropy_bonus,
-            "clip": trainer.learner.clip,
-            "epochs": trainer.learner.epochs,
-            "model": MODEL,
-        },
-        tags=["demo"],
-        total_steps=steps,
-    )
-    with ended_if_broken_off(run), TemporaryDirectory(prefix="openmanus-rl-demo-") as folder:
-        log = Path(folder) / "training.log"
-        baseline = evaluate(run, trainer, step=0, checkpoint=None)
-        result = DemoResult(run["id"], seed, steps, baseline=baseline, final=baseline)
-        result.evaluations[0] = baseline.success_rate
-        write_line(log, f"baseline: success rate {baseline.success_rate:.3f}")
-
-        for step in range(1, steps + 1):
-            figures = train_step(run, trainer, step, result)
-            write_line(log, f"step {step}: success rate {figures.success_rate:.3f}, reward {figures.mean_reward:.3f}")
-            if step in evaluation_steps(steps):
-                checkpoint = save_checkpoint(run, trainer, step=step, folder=Path(folder))
-                result.final = evaluate(run, trainer, step=step, checkpoint=checkpoint)
-                result.evaluations[step] = result.final.success_rate
-                write_line(log, f"evaluation at {step}: success rate {result.final.success_rate:.3f}")
+    import_tasks([*trainer.training_tasks, *trainer.held_out_tasks])
+    config = {"seed": seed, "steps": steps, "model": MODEL, **asdict(trainer.config)}
+    # Online, whatever the settings say: the managers need what the recorder delivers.
+    with openmanus_rl.init(
+        name, algorithm="grpo", environment=ENVIRONMENT, config=config, tags=["demo"], total_steps=steps, mode="online"
+    ) as run:
+        result = DemoResult(run.id, seed, steps)
+        evaluate(run, trainer, result, step=0)
+        for number in range(1, steps + 1):
+            train_step(run, trainer, result, number=number)
+            if number in {round(steps * part / EVALUATION_COUNT) for part in range(1, EVALUATION_COUNT + 1)}:
+                evaluate(run, trainer, result, step=number)
             if on_step is not None:
-                on_step(step, result)
-
-        StorageManager.upload_log(training_run_id=run["id"], log_type="training", log_file=log)
+                on_step(number, result)
+        upload_log(run, result.log)
         result.seconds = time.monotonic() - began
-        TrainingRunManager.finish(
-            run["id"],
-            summary={
-                "baseline": asdict(result.baseline),
-                "final": asdict(result.final),
-                "rollouts": result.rollout_count,
-                "turns": result.turn_count,
-                "seconds": round(result.seconds, 1),
-            },
-        )
+        run.finish(summary=result.summary())
+    deliver(run)
     return result
 
 
-def train_step(run: Row, trainer: Trainer, step: int, result: DemoResult) -> Figures:
-    """Collect groups of rollouts, record them in one call, learn from them and record how that went."""
-    training_step = TrainingStepManager.start_step(run["id"], step, phase="rollout")
-    groups = trainer.collect(step)
-    batch = group_batch(
-        groups, parent={"training_step_id": training_step["id"]}, first_episode_number=result.rollout_count
-    )
-    write_batch(batch).raise_if_refused()
-    result.rollout_count += len(batch["rollouts"])
-    result.turn_count += len(batch["agent_states"])
-    result.example_rollout_id = max(batch["rollouts"], key=lambda rollout: rollout["total_reward"])["id"]
-
-    update = trainer.learn(groups)
-    figures = measure(groups)
-    result.success_rates.append(figures.success_rate)
-    TrainingStepManager.complete_step(
-        run["id"],
-        step,
-        phase="training",
-        rollout_progress=1.0,
-        training_progress=1.0,
-        loss=update.loss,
-        kl=update.kl,
-        grad_norm=update.grad_norm,
-        reward_mean=figures.mean_reward,
-        reward_std=figures.reward_std,
-        tokens=sum(len(turn["generations"][0]["completion_ids"]) for turn in batch["agent_states"]),
-    )
-    MetricManager.log(
-        run["id"],
+def train_step(run: Run, trainer: Trainer, result: DemoResult, *, number: int) -> None:
+    """Collect groups of rollouts, learn from them, and record both."""
+    with run.step(number, phase="rollout") as step:
+        groups = trainer.collect(number)
+        rollouts = [rollout for group in groups for rollout in record_group(step, group, result)]
+        step.log(phase="training", rollout_progress=1.0)
+        update = trainer.learn(groups)
+        episodes = [episode for group in groups for episode in group]
+        figures = measure(episodes)
+        step.log(
+            training_progress=1.0,
+            loss=update["loss"],
+            kl=update["kl"],
+            grad_norm=update["grad_norm"],
+            reward_mean=figures["mean_reward"],
+            reward_std=figures["reward_std"],
+            tokens=sum(len(completion_tokens(turn.decision)[0]) for episode in episodes for turn in episode.turns),
+        )
+    run.log(
         {
-            "reward": figures.mean_reward,
-            "reward_std": figures.reward_std,
-            "success_rate": figures.success_rate,
-            "turns": figures.mean_turns,
-            "tool_failure_rate": figures.tool_failure_rate,
-            "loss": update.loss,
-            "entropy": update.entropy,
-            "kl": update.kl,
-            "grad_norm": update.grad_norm,
-            "clip_fraction": update.clip_fraction,
-            "learning_rate": update.learning_rate,
+            **update,
+            "reward": figures["mean_reward"],
+            "reward_std": figures["reward_std"],
+            "success_rate": figures["success_rate"],
+            "turns": figures["mean_turns"],
+            "tool_failure_rate": figures["tool_failure_rate"],
         },
-        step=step,
+        step=number,
     )
-    TrainingRunManager.heartbeat(run["id"], progress=step / run["total_steps"], current_step=step)
-    return figures
+    result.success_rates.append(figures["success_rate"])
+    result.rollout_count += len(episodes)
+    result.turn_count += sum(len(episode.turns) for episode in episodes)
+    result.example_rollout_id = max(zip(episodes, rollouts, strict=True), key=lambda pair: pair[0].total_reward)[1]
+    note(result, f"step {number}: success rate {figures['success_rate']:.3f}, reward {figures['mean_reward']:.3f}")
 
 
-def evaluate(run: Row, trainer: Trainer, *, step: int, checkpoint: Row | None) -> Figures:
-    """Examine the policy on the held-out tasks; without a checkpoint it is the untrained one, the baseline."""
-    evaluation = EvaluationManager.create_evaluation(
-        run["id"],
+def evaluate(run: Run, trainer: Trainer, result: DemoResult, *, step: int) -> None:
+    """Examine the policy on the held-out tasks; at step 0 it is untrained, and the baseline."""
+    checkpoint = save_checkpoint(run, trainer, step=step) if step > 0 else None
+    with run.evaluation(
         kind="eval" if checkpoint else "baseline",
         name="held-out tasks",
         step=step,
         model=f"{MODEL} v{trainer.policy.version}",
         environment=ENVIRONMENT,
-        checkpoint_id=checkpoint["id"] if checkpoint else None,
-    )
-    groups = trainer.examine()
-    batch = group_batch(groups, parent={"evaluation_id": evaluation["id"]}, first_episode_number=0)
-    write_batch(batch).raise_if_refused()
-    # No figures given: the database computes them from the rollouts.
-    EvaluationManager.complete_evaluation(evaluation["id"])
-    figures = measure(groups)
+        checkpoint_id=checkpoint,
+    ) as evaluation:
+        episodes = trainer.examine()
+        for episode in episodes:
+            record_group(evaluation, [episode], result)
+    figures = result.evaluations[step] = measure(episodes)
+    run.log({"eval/success_rate": figures["success_rate"], "eval/reward": figures["mean_reward"]}, step=step)
+    note(result, f"evaluation at {step}: success rate {figures['success_rate']:.3f}")
+
+    # The managers' records refer to rollouts, checkpoints and evaluations, which must be in the database first.
+    deliver(run)
+    write_many("validations", result.unwritten_verdicts, gateway=get_gateway()).raise_if_refused()
+    result.unwritten_verdicts.clear()
     if checkpoint:
+        shown = {name: figures[name] for name in ("success_rate", "mean_reward", "mean_turns")}
         ModelCheckpointManager.log_evaluation(
-            checkpoint["id"],
-            ENVIRONMENT,
-            evaluation_id=evaluation["id"],
-            episode_count=len(batch["rollouts"]),
-            success_rate=figures.success_rate,
-            mean_reward=figures.mean_reward,
-            mean_turns=figures.mean_turns,
+            checkpoint, ENVIRONMENT, evaluation_id=evaluation.id, episode_count=len(episodes), **shown
         )
-    MetricManager.log(
-        run["id"], {"eval/success_rate": figures.success_rate, "eval/reward": figures.mean_reward}, step=step
+
+
+def record_group(parent: Step | Evaluation, episodes: list[Episode], result: DemoResult) -> list[str]:
+    """Record episodes of one task as a group, and return the ids of the rollouts."""
+    task, rollouts = episodes[0].task, []
+    with parent.group(task=task.description, task_id=task_id(ENVIRONMENT, task.external_id)) as group:
+        for episode in episodes:
+            with group.rollout(
+                environment=ENVIRONMENT,
+                model=MODEL,
+                policy_version=episode.policy_version,
+                seed=episode.seed,
+                metadata={"hiding": task.hiding},
+            ) as rollout:
+                for turn in episode.turns:
+                    rollout.log_turn(**describe_turn(turn, policy_version=episode.policy_version))
+                # The total reward and the number of turns follow from the turns.
+                rollout.complete(episode.outcome, result={"taken": episode.taken})
+            rollouts.append(rollout.id)
+            result.unwritten_verdicts += judge(episode, rollout.id)
+    return rollouts
+
+
+def describe_turn(turn: Turn, *, policy_version: int) -> dict[str, Any]:
+    """Return a turn as `rollout.log_turn` takes it."""
+    decision = turn.decision
+    tokens, logprobs = completion_tokens(decision)
+    return {
+        "observation": turn.observation,
+        "thought": turn.thought,
+        "action": decision.command,
+        "memory_summary": turn.memory_summary,
+        "tool_calls": turn.result.tool_calls,
+        "reward": turn.result.rewards,
+        "generations": {
+            "model": MODEL,
+            "policy_version": policy_version,
+            "prompt_ids": encode(turn.observation),
+            "completion_ids": tokens,
+            "logprobs": logprobs,
+            "mask": [True] * len(tokens),
+            "finish_reason": "stop",
+            "advantage": turn.advantage,
+        },
+        "model_response": {
+            "commands": decision.commands,
+            "probabilities": [round(p, 6) for p in decision.probabilities],
+        },
+        "duration_ms": turn.model_duration_ms + turn.environment_duration_ms,
+        "model_duration_ms": turn.model_duration_ms,
+        "environment_duration_ms": turn.environment_duration_ms,
+    }
+
+
+def save_checkpoint(run: Run, trainer: Trainer, *, step: int) -> str:
+    """Record the weights as a checkpoint and return its id; `Policy.load` reads the file."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "policy.json"
+        trainer.policy.save(file)
+        return run.log_checkpoint(step, step=step, file=file, metadata={"policy_version": trainer.policy.version})
+
+
+def deliver(run: Run) -> None:
+    """Wait until all that was recorded is in the database."""
+    if not run.flush(timeout_seconds=60):
+        hint = "`openmanus-rl sync` delivers the rest and says what was refused"
+        raise OpenManusError(f"run {run.id}: not everything was delivered: {run.stats}", hint=hint)
+
+
+def import_tasks(tasks: list[Task]) -> None:
+    """Describe the environment, and its tasks with their validators; what is there already is updated."""
+    EnvironmentManager.save_environment(
+        ENVIRONMENT, kind="text", description="Fetch a thing in a small house", source="openmanus_rl.demo.house"
     )
-    return figures
+    records = [
+        {
+            "external_id": task.external_id,
+            "name": f"{task.target} ({task.hiding})",
+            "description": task.description,
+            "expected_answer": task.target,
+            "split": task.split,
+            "metadata": {"hiding": task.hiding, "seed": task.seed},
+            "validators": [
+                {"external_id": "right_thing", "kind": "equals", "spec": {"expected": task.target}},
+                {"external_id": "in_time", "kind": "max_turns", "spec": {"turns": TURN_BUDGET}},
+            ],
+        }
+        for task in tasks
+    ]
+    TaskManager.import_tasks(records, environment=ENVIRONMENT).raise_if_refused()
 
 
-def save_checkpoint(run: Row, trainer: Trainer, *, step: int, folder: Path) -> Row:
-    """Save the weights, upload the file and register it; `Policy.load` reads it back."""
-    file = folder / "policy.json"
-    trainer.policy.save(file)
-    path = StorageManager.upload_checkpoint(training_run_id=run["id"], checkpoint_number=step, checkpoint_file=file)
-    return ModelCheckpointManager.save_checkpoint(
-        run["id"],
-        step,
-        storage_path=path,
-        step=step,
-        size_bytes=file.stat().st_size,
-        checksum=hashlib.sha256(file.read_bytes()).hexdigest(),
-        metadata={"policy_version": trainer.policy.version},
-    )
+def judge(episode: Episode, rollout: str) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of the task's validators on an episode."""
+    turns, target = len(episode.turns), episode.task.target
+    for name, passed, expected, actual in (
+        ("right_thing", episode.outcome == "success", target, episode.taken or "nothing"),
+        ("in_time", turns <= TURN_BUDGET, f"at most {TURN_BUDGET} turns", f"{turns} turns"),
+    ):
+        validator = validator_id(task_id(ENVIRONMENT, episode.task.external_id), name)
+        yield {
+            "id": validation_id(rollout, validator, name),
+            "rollout_id": rollout,
+            "validator_id": validator,
+            "validator_name": name,
+            "verdict": "pass" if passed else "fail",
+            "score": float(passed),
+            "expected": expected,
+            "actual": actual,
+        }
 
 
-def evaluation_steps(steps: int) -> set[int]:
-    """Return the steps after which to evaluate: evenly spread, the last among them."""
-    return {round(steps * part / _EVALUATION_COUNT) for part in range(1, _EVALUATION_COUNT + 1)} - {0}
-
-
-@contextmanager
-def ended_if_broken_off(run: Row) -> Iterator[None]:
-    """Leave no run behind that says it runs although its script has ended."""
-    try:
-        yield
-    except BaseException as error:
-        status: RunStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        # What broke the run off is what is to be told, even if the record can't be reached any more.
-        with suppress(OpenManusError):
-            TrainingRunManager.finish(run["id"], status=status, message=str(error) or type(error).__name__)
-        raise
-
-
-def write_line(log: Path, line: str) -> None:
+def note(result: DemoResult, line: str) -> None:
     """Append a line to the training log."""
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
+    result.log.append(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
+
+
+def upload_log(run: Run, lines: list[str]) -> None:
+    """Store the training log with the run's files."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "training.log"
+        file.write_text("".join(lines))
+        StorageManager.upload_log(training_run_id=run.id, log_type="training", log_file=file)

@@ -28,6 +28,7 @@ Record = dict[str, Any]
 _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
 # What a rewind of the run hides, also if it comes to the database only afterwards.
 _ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
+_DATED = ("training_runs", "training_steps", "rollouts", "evaluations", "model_checkpoints", "media")
 _POINTS_PER_CHUNK = 256
 _LONGEST_NAME = 500
 _MOST_OF_A_KIND = 2**20
@@ -316,8 +317,11 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
         if len(record) == 1:
             return added
     # A record that says nothing but its id is a heartbeat.
-    if kind in ("training_runs", "rollouts", "evaluations", "model_checkpoints", "media") and len(record) > 1:
+    if kind in _DATED and len(record) > 1:
         record.setdefault("created_at", when)
+    # By the spool's clock: it may be delivered much later, and the beginning with the end.
+    if record.get("status", "running") not in ("pending", "running"):
+        record.setdefault("finished_at", when)
     if kind in _ON_TIMELINES:
         record.setdefault("timeline", timeline)
     records[kind].append(record)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+import openmanus_rl
 from openmanus_rl.recorder.blobs import BlobStore, media_record
 from openmanus_rl.recorder.destination import spool_root
 from openmanus_rl.recorder.spool import SpoolWriter
@@ -172,3 +175,16 @@ def test_refusals_are_shown_and_dropped_and_then_not_told_any_more(command: Comm
     done = command("sync")
     assert (done.code, "is in the database" in done.out) == (0, True)
     assert list(find_spools(spool_root(load_settings()))) == []
+
+
+def test_what_is_delivered_later_keeps_the_times_at_which_it_began_and_ended(command: Command, query: Query) -> None:
+    before = datetime.now(UTC)
+    run = openmanus_rl.init(name="late", mode="offline")
+    with run, run.step(0) as step, step.group(task="wait") as group, run.evaluation(step=0), group.rollout():
+        time.sleep(0.2)
+    after = datetime.now(UTC)
+    assert command("sync").code == 0
+    for table in ("training_runs", "training_steps", "evaluations", "rollouts"):
+        of_run = "id" if table == "training_runs" else "training_run_id"
+        (row,) = query(f"select started_at, finished_at from {table} where {of_run} = %s", run.id)
+        assert before <= row["started_at"] <= row["finished_at"] - timedelta(seconds=0.2) < after, table

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from openmanus_rl.demo.blueprint import lay_out
-from openmanus_rl.demo.house import TURN_LIMIT, House, StepResult
-from openmanus_rl.demo.tasks import Hiding, HouseTask, held_out_tasks, training_tasks
+from openmanus_rl.demo.house import TURN_LIMIT, House, Result, Task, make_tasks
 
 
-def find_task(hiding: Hiding, *, starts_outside_cellar: bool = True) -> HouseTask:
-    tasks = [task for task in training_tasks(0) if task.hiding == hiding]
-    return next(task for task in tasks if (lay_out(task).start != "cellar") == starts_outside_cellar)
+def find_task(hiding: str, *, starts_outside_cellar: bool = True) -> Task:
+    tasks = [task for task in make_tasks("train", 0) if task.hiding == hiding]
+    return next(task for task in tasks if (House(task).room != "cellar") == starts_outside_cellar)
 
 
 def walk(house: House, route: str) -> None:
@@ -21,11 +17,11 @@ def walk(house: House, route: str) -> None:
         house.step(f"go {direction}")
 
 
-def route_in(result: StepResult) -> str:
+def route_in(result: Result) -> str:
     return result.text.rpartition("Route: ")[2].rstrip(".")
 
 
-def fetch_from_container(house: House) -> StepResult:
+def fetch_from_container(house: House) -> Result:
     walk(house, route_in(house.step(f"search_map {house.task.target}")))
     for command in [command for command in house.commands() if command.startswith("open ")]:
         house.step(command)
@@ -33,21 +29,21 @@ def fetch_from_container(house: House) -> StepResult:
 
 
 def test_the_same_task_builds_the_same_house_and_another_task_another() -> None:
-    first, second = training_tasks(0)[:2]
-    assert lay_out(first) == lay_out(first)
-    assert lay_out(first) != lay_out(second)
+    first, again, other = (House(make_tasks("train", 0)[number]) for number in (0, 0, 1))
+    assert (first.room, first.exits, first.places) == (again.room, again.exits, again.places)
+    assert first.places != other.places
 
 
 def test_every_room_can_be_reached_and_the_target_is_never_where_one_starts() -> None:
-    for task in [*training_tasks(1), *held_out_tasks(1)]:
-        plan = lay_out(task)
-        assert all(len(plan.route(plan.start, room)) < len(plan.exits) for room in plan.exits)
-        assert plan.room_of(task.target) not in (None, plan.start)
+    for task in [*make_tasks("train", 1), *make_tasks("test", 1)]:
+        house = House(task)
+        assert all(len(house.route(room)) < len(house.exits) for room in house.exits)
+        assert house.place_of(task.target).room != house.room
 
 
 def test_held_out_tasks_ask_for_things_that_training_never_asks_for() -> None:
-    trained = {task.target.split()[1] for task in training_tasks(0)}
-    examined = {task.target.split()[1] for task in held_out_tasks(0)}
+    trained = {task.target.split()[1] for task in make_tasks("train", 0)}
+    examined = {task.target.split()[1] for task in make_tasks("test", 0)}
     assert trained
     assert examined
     assert not trained & examined
@@ -56,9 +52,9 @@ def test_held_out_tasks_ask_for_things_that_training_never_asks_for() -> None:
 def test_a_map_a_walk_and_an_open_container_lead_to_success() -> None:
     house = House(find_task("container"))
     result = fetch_from_container(house)
-    assert result.outcome == "success"
-    assert house.final_rewards()["success"] == 1.0
-    assert house.final_rewards()["efficiency"] > 0
+    assert house.outcome == "success"
+    assert result.rewards["success"] == 1.0
+    assert result.rewards["efficiency"] > 0
 
 
 def test_a_locked_container_opens_with_the_key_that_inspecting_it_names() -> None:
@@ -78,31 +74,31 @@ def test_a_locked_container_opens_with_the_key_that_inspecting_it_names() -> Non
     if "you are there" not in back.text:
         walk(house, route_in(back))
     house.step(f"unlock {name} with {key}")
-    assert house.step(f"take {target}").outcome == "success"
+    house.step(f"take {target}")
+    assert house.outcome == "success"
 
 
 def test_what_lies_on_the_floor_is_on_no_map_and_is_seen_by_looking() -> None:
     house = House(find_task("floor"))
     call = house.step(f"search_map {house.task.target}").tool_calls[0]
-    assert not call.success
-    assert call.error_message == f"the {house.task.target} is not on the map"
-    plan = lay_out(house.task)
-    walk(house, ", ".join(plan.route(plan.start, plan.room_of(house.task.target) or "")))
+    assert not call["success"]
+    assert call["error_message"] == f"the {house.task.target} is not on the map"
+    walk(house, ", ".join(house.route(house.place_of(house.task.target).room)))
     assert house.task.target not in house.observe()
     house.step("look")
     assert house.task.target in house.observe()
-    assert house.step(f"take {house.task.target}").outcome == "success"
+    house.step(f"take {house.task.target}")
+    assert house.outcome == "success"
 
 
 def test_a_failed_tool_says_why_and_costs_more_than_one_that_worked() -> None:
     house = House(find_task("container", starts_outside_cellar=False))
     failed = house.step(f"search_map {house.task.target}")
     worked = house.step("look")
-    assert failed.tool_calls[0].error_message == "no signal in the cellar"
-    assert failed.tool_calls[0].tool_output is None
-    assert worked.tool_calls[0].success
-    assert failed.reward < worked.reward
-    assert failed.reward == pytest.approx(sum(failed.reward_parts.values()))
+    assert failed.tool_calls[0]["error_message"] == "no signal in the cellar"
+    assert failed.tool_calls[0]["tool_output"] is None
+    assert worked.tool_calls[0]["success"]
+    assert sum(failed.rewards.values()) < sum(worked.rewards.values())
 
 
 def test_taking_the_wrong_thing_ends_the_episode_as_failed() -> None:
@@ -114,13 +110,16 @@ def test_taking_the_wrong_thing_ends_the_episode_as_failed() -> None:
     wrong = next(
         command for command in house.commands() if command.startswith("take ") and not command.endswith(" key")
     )
-    assert house.step(wrong).outcome == "failed"
-    assert house.final_rewards()["wrong_thing"] < 0
+    assert house.step(wrong).rewards["wrong_thing"] < 0
+    assert house.outcome == "failed"
     with pytest.raises(ValueError, match="over"):
         house.step("look")
 
 
 def test_an_episode_that_gets_nowhere_is_truncated_at_the_limit() -> None:
     house = House(find_task("container"))
-    outcomes = Counter(house.step("look").outcome for _ in range(TURN_LIMIT))
-    assert outcomes == {None: TURN_LIMIT - 1, "truncated": 1}
+    outcomes = []
+    for _ in range(TURN_LIMIT):
+        house.step("look")
+        outcomes.append(house.outcome)
+    assert outcomes == [None] * (TURN_LIMIT - 1) + ["truncated"]
