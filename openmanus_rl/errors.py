@@ -22,7 +22,7 @@
         └── BadResponse          an answer that is not the API's: HTML, torn JSON
 
 Each has .code, .message, .details, .hint, .status and, where one thing given is to blame, .field.
-A class knows whether it is ``transient``; transient failures are retried by the gateway before they are raised.
+A class knows whether it is ``transient``; transient failures are retried by `transport` before they are raised.
 Keys, tokens and passwords are masked in every message.
 """
 

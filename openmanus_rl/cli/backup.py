@@ -17,10 +17,10 @@ from openmanus_rl.cli.console import messages, output, phases, print_facts, prin
 from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.cli.stack import names_another
 from openmanus_rl.errors import InvalidInput, StackError, UnsupportedError
-from openmanus_rl.gateway.embedded import ensure_stack
 from openmanus_rl.local import archive, launch
 from openmanus_rl.local.admin import Admin, admin_of
 from openmanus_rl.local.backup import BackupProgress, take_backup
+from openmanus_rl.local.embedded import ensure_stack
 from openmanus_rl.local.home import Home, read_json, write_private_json
 from openmanus_rl.local.reset import count_records, reset_record
 from openmanus_rl.local.restore import holds_records, require_readable, restore_backup, stored_versions

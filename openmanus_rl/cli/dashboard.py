@@ -86,9 +86,9 @@ def _hosted_link(settings: Settings, address: str | None, email: str | None) -> 
     settings.require_service_role_key()
 
     # Here, not above: it loads every database client, which the embedded stack's link need not wait for.
-    from openmanus_rl.gateway import get_gateway
+    from openmanus_rl.connections import get_client
 
-    users = get_gateway().users
+    users = get_client().users
     if users.find_by_email(email) is None:
         raise NotFoundError(
             f"{email} has no account at {settings.require_url()}",

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from openmanus_rl.cli.console import SafeConsole, messages, output, print_error, print_json
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.gateway import get_gateway
 from openmanus_rl.managers.storage.buckets import format_size
 from openmanus_rl.managers.storage.dataset_folder import (
     DatasetFile,
@@ -134,7 +134,7 @@ class _Bar:
 
 def _upload_all(folder: DatasetFolder, outcomes: list[DatasetOutcome], *, dry_run: bool, quiet: bool) -> None:
     """Add what happened to each file as it happens, so that what was done is known if this is interrupted."""
-    storage = get_gateway().storage
+    storage = get_client().storage
     with _bar(sum(file.size_bytes for file in folder.files)) as bar:
         done = upload_datasets(storage, folder.files, dry_run=dry_run, on_progress=bar.moved)
         for file in folder.files:

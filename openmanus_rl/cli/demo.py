@@ -11,8 +11,8 @@ from rich.table import Table
 from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
 from openmanus_rl.cli.stack import dashboard_fact, dashboard_link
+from openmanus_rl.connections import get_client
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
-from openmanus_rl.gateway import get_gateway
 from openmanus_rl.local import launch
 from openmanus_rl.local.home import Home
 from openmanus_rl.settings import load_settings
@@ -44,7 +44,7 @@ def demo(
     if not 1 <= len(name) <= 500:
         raise typer.BadParameter("must have 1 to 500 characters", param_hint="--name")
     with phases("Connecting"):
-        get_gateway()
+        get_client()
     result = _train_with_progress(steps=steps, seed=seed, name=name)
     dashboard_url = _dashboard_url(result.run_id)
     if as_json:

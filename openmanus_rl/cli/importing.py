@@ -14,13 +14,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from openmanus_rl.cli.console import messages, output, print_json
 from openmanus_rl.cli.options import JsonOption, check_choice
+from openmanus_rl.delivery.batches import Load
 from openmanus_rl.errors import OpenManusError, TransientError
 from openmanus_rl.importing import FORMATS, FileReport, Import
 from openmanus_rl.importing.importer import check_files
 from openmanus_rl.importing.lines import is_stream
 from openmanus_rl.importing.target import Target
 from openmanus_rl.importing.writing import opened_database
-from openmanus_rl.recorder.spools import Load
 
 _FORMATS = ("auto", *FORMATS)
 _EXIT_INTERRUPTED = 130

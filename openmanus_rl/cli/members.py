@@ -13,10 +13,11 @@ from rich.markup import escape
 from openmanus_rl.cli.console import output, print_json
 from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.cli.rendering import ago, new_table, print_table
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import ConflictError, NotFoundError
-from openmanus_rl.gateway import Row, get_gateway
 from openmanus_rl.managers.members import MemberManager
 from openmanus_rl.records.statuses import MemberRole
+from openmanus_rl.transport.rest import Row
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,7 +41,7 @@ def _check_role(role: str) -> str:
 @app.command("list")
 def list_members(as_json: JsonOption = False) -> None:
     """List all members and their roles."""
-    emails = {user["id"]: user.get("email") or "" for user in get_gateway().users.list_all()}
+    emails = {user["id"]: user.get("email") or "" for user in get_client().users.list_all()}
     members = []
     offset: int | None = 0
     while offset is not None:
@@ -86,7 +87,7 @@ def add(
             raise typer.BadParameter(
                 f"at least {_LEAST_PASSWORD_LENGTH} characters are required", param_hint="--password"
             )
-        user = get_gateway().users.create(who.strip(), password=password)
+        user = get_client().users.create(who.strip(), password=password)
         created = True
     else:
         if password is not None:
@@ -160,11 +161,11 @@ def _find_user(who: str) -> dict[str, Any] | None:
     """Return the account of an id or an address; None if the address has none yet."""
     who = who.strip()
     if _EMAIL.fullmatch(who):
-        return get_gateway().users.find_by_email(who)
+        return get_client().users.find_by_email(who)
     try:
         user_id = UUID(who)
     except ValueError as error:
         raise typer.BadParameter(
             f"{who!r} is neither an email address nor a user id", param_hint="EMAIL|USER_ID"
         ) from error
-    return get_gateway().users.get(str(user_id))
+    return get_client().users.get(str(user_id))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from uuid import UUID
 
 from openmanus_rl.errors import ConflictError, NotFoundError
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["find_rollout", "find_run"]
 

@@ -30,13 +30,14 @@ from openmanus_rl.cli.rendering import (
     shortened,
     status_text,
 )
-from openmanus_rl.gateway import Filter, Row
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turns import TurnManager
 from openmanus_rl.managers.validations import ValidationManager
 from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
+from openmanus_rl.transport.filters import Filter
+from openmanus_rl.transport.rest import Row
 
 app = typer.Typer(no_args_is_help=True, help="List rollouts and show them turn by turn.")
 

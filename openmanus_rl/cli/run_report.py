@@ -21,12 +21,12 @@ from openmanus_rl.cli.rendering import (
     shortened,
     status_text,
 )
-from openmanus_rl.gateway import Row
 from openmanus_rl.managers.checkpoints import ModelCheckpointManager
 from openmanus_rl.managers.evaluations import EvaluationManager
 from openmanus_rl.managers.metrics import MetricManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.status_history import StatusHistoryManager
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["gather", "print_report"]
 

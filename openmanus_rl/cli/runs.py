@@ -14,12 +14,12 @@ from openmanus_rl.cli.options import EnvironmentOption, JsonOption, LimitOption,
 from openmanus_rl.cli.references import find_run
 from openmanus_rl.cli.rendering import ago, duration, figure, new_table, percent, print_table, shortened, status_text
 from openmanus_rl.cli.run_report import gather, print_report
-from openmanus_rl.gateway import Row
 from openmanus_rl.managers.checkpoints import ModelCheckpointManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.managers.storage.buckets import EVALUATION_RESULTS, LOGS, MEDIA, MODEL_CHECKPOINTS
 from openmanus_rl.records.statuses import RunStatus
+from openmanus_rl.transport.rest import Row
 
 app = typer.Typer(no_args_is_help=True, help="List, show, compare and delete training runs.")
 

@@ -105,9 +105,9 @@ def status(
         _print_env(report)
     else:
         # Here, not above: it loads every database client, which `up` and `down` need not wait for.
-        from openmanus_rl.recorder.destination import spool_root
-        from openmanus_rl.recorder.spools import overview
-        from openmanus_rl.recorder.waiting import survey
+        from openmanus_rl.delivery.waiting import survey
+        from openmanus_rl.spool.roots import spool_root
+        from openmanus_rl.spool.spools import overview
 
         report["recording"] = overview(spool_root(settings))
         found = survey(settings.home, current=spool_root(settings))

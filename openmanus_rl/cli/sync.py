@@ -16,13 +16,15 @@ from rich.table import Table
 
 from openmanus_rl.cli.console import messages, output, print_facts, print_json
 from openmanus_rl.cli.options import JsonOption
-from openmanus_rl.recorder.adopting import adopt, spools_in
-from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import address_of, connect, spool_root
-from openmanus_rl.recorder.spool import is_alive
-from openmanus_rl.recorder.spools import Spool, find_spools, hurry, resend_refused
-from openmanus_rl.recorder.waiting import Refusals, Waiting, discard, find_refusals, survey
+from openmanus_rl.delivery.adopting import adopt, spools_in
+from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.destination import connect
+from openmanus_rl.delivery.resending import resend_refused
+from openmanus_rl.delivery.waiting import Refusals, Waiting, discard, find_refusals, survey
 from openmanus_rl.settings import Settings, load_settings
+from openmanus_rl.spool.files import is_alive
+from openmanus_rl.spool.roots import address_of, spool_root
+from openmanus_rl.spool.spools import Spool, find_spools, hurry
 
 _REASONS_SHOWN = 20
 _PATIENCE_SECONDS = 20.0

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import openmanus_rl
+from openmanus_rl.connections import get_client
 from openmanus_rl.demo.agent import MODEL, completion_tokens, encode
 from openmanus_rl.demo.house import ENVIRONMENT, TURN_LIMIT, Task
 from openmanus_rl.demo.learner import Episode, Trainer, Turn, measure
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.gateway import get_gateway
 from openmanus_rl.managers.batches import write_many
 from openmanus_rl.recorder.blocks import Evaluation, Step
 from openmanus_rl.recorder.run import Run
@@ -140,7 +140,7 @@ def evaluate(run: Run, trainer: Trainer, result: DemoResult, *, step: int) -> No
 
     # The managers' records refer to rollouts, checkpoints and evaluations, which must be in the database first.
     deliver(run)
-    write_many("validations", result.unwritten_verdicts, gateway=get_gateway()).raise_if_refused()
+    write_many("validations", result.unwritten_verdicts, client=get_client()).raise_if_refused()
     result.unwritten_verdicts.clear()
     if checkpoint:
         shown = {name: figures[name] for name in ("success_rate", "mean_reward", "mean_turns")}

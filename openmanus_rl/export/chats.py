@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from openmanus_rl.gateway import Row
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["chat_of"]
 

@@ -9,12 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import InvalidInput, LocalFileError
 from openmanus_rl.export.kinds import KINDS
 from openmanus_rl.export.reading import Progress, Reader
 from openmanus_rl.export.selection import Selection
 from openmanus_rl.export.writers import JsonLinesWriter, ParquetWriter, Writer, require_pyarrow
-from openmanus_rl.gateway import Gateway, get_gateway
+from openmanus_rl.transport.client import Client
 
 __all__ = ["FORMATS", "export_to_file", "export_to_stream"]
 
@@ -29,7 +30,7 @@ def export_to_file(
     selection: Selection | None = None,
     overwrite: bool = False,
     on_progress: Progress | None = None,
-    gateway: Gateway | None = None,
+    client: Client | None = None,
 ) -> int:
     """Write the rows of a kind to a .parquet or .jsonl file and return how many; the file appears once it is whole."""
     target = Path(path)
@@ -38,7 +39,7 @@ def export_to_file(
     writer_type = _writer_for(target)
     _refuse_existing(target, overwrite=overwrite)
     with _written_aside(target, overwrite=overwrite) as stream:
-        return _copy(kind, writer_type, stream, selection, on_progress, gateway)
+        return _copy(kind, writer_type, stream, selection, on_progress, client)
 
 
 def export_to_stream(
@@ -47,12 +48,12 @@ def export_to_stream(
     *,
     selection: Selection | None = None,
     on_progress: Progress | None = None,
-    gateway: Gateway | None = None,
+    client: Client | None = None,
 ) -> int:
     """Write the rows of a kind as JSONL to a stream and return how many."""
     selection = selection or Selection()
     _check(kind, selection)
-    return _copy(kind, JsonLinesWriter, stream, selection, on_progress, gateway)
+    return _copy(kind, JsonLinesWriter, stream, selection, on_progress, client)
 
 
 def _copy(
@@ -61,9 +62,9 @@ def _copy(
     stream: IO[bytes],
     selection: Selection,
     on_progress: Progress | None,
-    gateway: Gateway | None,
+    client: Client | None,
 ) -> int:
-    reader = Reader(gateway or get_gateway(), selection, on_progress=on_progress)
+    reader = Reader(client or get_client(), selection, on_progress=on_progress)
     with writer_type(stream, KINDS[kind]) as writer:
         for row in islice(reader.read(kind), selection.limit):
             writer.write(row)

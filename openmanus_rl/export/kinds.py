@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from openmanus_rl.errors import BadResponse
-from openmanus_rl.gateway import Row
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["KINDS", "Fields", "columns_of", "shaped"]
 

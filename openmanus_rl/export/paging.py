@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from openmanus_rl.gateway import Filter, Gateway, Order, Row
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.filters import Filter, Order
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["pages"]
 
 
 def pages(
-    gateway: Gateway,
+    client: Client,
     table: str,
     *,
     columns: str,
@@ -25,7 +27,7 @@ def pages(
     first, second = by
 
     def read(limit: int, *conditions: Filter) -> list[Row]:
-        return gateway.select(table, columns=columns, filters=[*filters, *conditions], order=by, limit=limit).rows
+        return client.select(table, columns=columns, filters=[*filters, *conditions], order=by, limit=limit).rows
 
     rows = read(page_rows)
     while rows:

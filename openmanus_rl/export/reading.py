@@ -10,9 +10,11 @@ from openmanus_rl.export.chats import chat_of
 from openmanus_rl.export.kinds import KINDS, columns_of, shaped
 from openmanus_rl.export.paging import pages
 from openmanus_rl.export.selection import Selection
-from openmanus_rl.gateway import Filter, Gateway, Order, Row, asc, desc
 from openmanus_rl.managers.chats import MessagePool
 from openmanus_rl.managers.metrics import MetricManager
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.filters import Filter, Order, asc, desc
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["Progress", "Reader"]
 
@@ -33,8 +35,8 @@ _CHUNKS_PER_PAGE = 10
 class Reader:
     """Yields the rows of each kind that a selection chooses."""
 
-    def __init__(self, gateway: Gateway, selection: Selection, *, on_progress: Progress | None = None) -> None:
-        self._gateway = gateway
+    def __init__(self, client: Client, selection: Selection, *, on_progress: Progress | None = None) -> None:
+        self._client = client
         self._selection = selection
         self._on_progress = on_progress
 
@@ -83,7 +85,7 @@ class Reader:
                 of_rollout, found = next(turns, (None, iter(())))
 
     def _metrics(self) -> Iterator[Row]:
-        metrics = MetricManager.using(self._gateway)
+        metrics = MetricManager.using(self._client)
         by = (asc("first_step"), asc("id"))
         for runs in self._run_pages("id,created_at"):
             for run in runs:
@@ -147,7 +149,7 @@ class Reader:
         """Yield pages of one choice after the other, and tell how far it has come."""
         total, done = 0, 0
         if self._on_progress is not None:
-            total = sum(self._gateway.count(table, filters=filters) for filters in choices)
+            total = sum(self._client.count(table, filters=filters) for filters in choices)
             self._on_progress(0, total)
         for filters in choices:
             for page in self._pages(table, columns, filters, _BY_AGE, page_rows):
@@ -161,7 +163,7 @@ class Reader:
     def _pages(
         self, table: str, columns: str, filters: list[Filter], by: tuple[Order, Order], page_rows: int
     ) -> Iterator[list[Row]]:
-        return pages(self._gateway, table, columns=columns, filters=filters, by=by, page_rows=page_rows)
+        return pages(self._client, table, columns=columns, filters=filters, by=by, page_rows=page_rows)
 
 
 def _with_whole_chats(turns: Iterable[Row]) -> Iterator[Row]:

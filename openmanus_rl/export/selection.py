@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import Filter
 from openmanus_rl.records.statuses import RolloutStatus, RunStatus
+from openmanus_rl.transport.filters import Filter
 
 __all__ = ["Selection"]
 

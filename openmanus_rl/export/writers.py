@@ -9,7 +9,7 @@ from typing import IO, Any, Protocol, Self
 
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.export.kinds import Fields
-from openmanus_rl.gateway import Row
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["JsonLinesWriter", "ParquetWriter", "Writer", "require_pyarrow"]
 

@@ -8,14 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from openmanus_rl.delivery.batches import Load
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.importing.chat_lines import ChatLines
 from openmanus_rl.importing.identity import Naming
 from openmanus_rl.importing.lines import BadLine, Line, LineError, LineFile, is_stream
 from openmanus_rl.importing.step_lines import StepLines
 from openmanus_rl.importing.writing import BATCH_BYTES, BatchWriter
-from openmanus_rl.recorder.spools import Load
+from openmanus_rl.transport.retry import RetryPolicy
 
 __all__ = ["FORMATS", "FileReport", "Import", "Listener", "RefusedLine", "check_files"]
 

@@ -16,7 +16,7 @@ from typing import IO, Any, Self, cast
 import orjson
 
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.recorder.plain import dump_line
+from openmanus_rl.spool.lines import dump_line
 
 __all__ = [
     "MAX_LINE_BYTES",

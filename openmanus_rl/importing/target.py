@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID, uuid5
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import Row
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records.ids import NAMESPACE
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["Target"]
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from openmanus_rl.connections import get_client
+from openmanus_rl.delivery.batches import Load
+from openmanus_rl.delivery.destination import HttpSink
 from openmanus_rl.errors import InvalidInput, TimeoutExceeded, UnsupportedError
-from openmanus_rl.gateway import get_gateway
-from openmanus_rl.gateway.retry import RetryPolicy
-from openmanus_rl.recorder.destination import HttpSink
-from openmanus_rl.recorder.spools import Load
+from openmanus_rl.transport.retry import RetryPolicy
 
 __all__ = ["BATCH_BYTES", "BatchWriter", "opened_database"]
 
@@ -35,13 +35,13 @@ class _Entry:
 @contextmanager
 def opened_database() -> Iterator[Load]:
     """Give the way into the database, by the faster one that the settings offer: Postgres, else HTTP."""
-    gateway = get_gateway()
-    if gateway.database_url is None:
-        yield HttpSink(gateway).load
+    client = get_client()
+    if client.database_url is None:
+        yield HttpSink(client).load
         return
-    from openmanus_rl.gateway.loading import Loader
+    from openmanus_rl.transport.loading import Loader
 
-    loader = Loader(lambda: get_gateway().database_url or "")
+    loader = Loader(lambda: get_client().database_url or "")
     try:
         yield loader.load
     finally:

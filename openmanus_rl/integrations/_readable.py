@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from openmanus_rl.recorder.plain import dump_text
+from openmanus_rl.spool.lines import dump_text
 
 __all__ = ["as_info", "as_plain", "as_text"]
 

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from openmanus_rl.errors import StackError
-from openmanus_rl.gateway.postgres import PostgresConnection, session
 from openmanus_rl.local import cluster, ports
 from openmanus_rl.local.home import Home, read_json
+from openmanus_rl.transport.postgres import PostgresConnection, session
 
 DATABASE = "postgres"
 

@@ -17,11 +17,11 @@ import psutil
 
 from openmanus_rl import __version__
 from openmanus_rl.errors import StackError
-from openmanus_rl.gateway.postgres import PostgresConnection
 from openmanus_rl.local import archive
 from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.archive import DATABASE, FORMAT, FORMAT_VERSION, HEADER, MANIFEST, ArchiveWriter
 from openmanus_rl.local.home import Home
+from openmanus_rl.transport.postgres import PostgresConnection
 
 _SNAPSHOT_ATTEMPTS = 20
 _HELD = ".backup-"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openmanus_rl.errors import OpenManusError, SchemaMismatch, TransientError
-from openmanus_rl.gateway.postgres import PostgresConnection, session
-from openmanus_rl.gateway.retry import RetryPolicy
-from openmanus_rl.gateway.translate import translated
 from openmanus_rl.local.history import Applied, Migration, require_known
+from openmanus_rl.transport.postgres import PostgresConnection, session
+from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.translate import translated
 
 __all__ = ["Applied", "Migration", "MigrationPlan", "find_migrations", "migrate", "plan", "require_known"]
 

@@ -15,10 +15,10 @@ _TIMEOUT_SECONDS = 5.0
 def sign_in_link(running: StackInfo) -> str:
     """Return a new address of the dashboard that signs its holder in as the owner, once and within a day."""
     # Here, not above: they load every HTTP client, which `up` and `status` need not wait for.
-    from openmanus_rl.gateway.client import Gateway
-    from openmanus_rl.gateway.retry import RetryPolicy
+    from openmanus_rl.transport.client import Client
+    from openmanus_rl.transport.retry import RetryPolicy
 
-    gateway = Gateway.from_url_and_key(
+    client = Client.from_url_and_key(
         running.url,
         running.secret_key,
         proof_key=running.secret_key,
@@ -26,14 +26,14 @@ def sign_in_link(running: StackInfo) -> str:
         retry=RetryPolicy(limit_seconds=0),
     )
     try:
-        user_id, token = gateway.users.make_sign_in(OWNER_EMAIL)
+        user_id, token = client.users.make_sign_in(OWNER_EMAIL)
         # A role that was changed later stays.
         member = {"user_id": user_id, "role": "admin", "display_name": _user_name()}
-        gateway.upsert("members", member, on_conflict="user_id", ignore_duplicates=True)
+        client.upsert("members", member, on_conflict="user_id", ignore_duplicates=True)
     except OpenManusError as error:
         raise _failed(running, error.message) from error
     finally:
-        gateway.door.close()
+        client.door.close()
     return f"{running.dashboard_url}#token_hash={token}"
 
 

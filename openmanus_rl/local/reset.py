@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from openmanus_rl.gateway.postgres import PostgresConnection
 from openmanus_rl.local import archive
 from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.home import Home
+from openmanus_rl.transport.postgres import PostgresConnection
 
 # Who may use the installation is no part of the record.
 _KEPT = ("members",)

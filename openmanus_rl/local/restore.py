@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from openmanus_rl.errors import ConflictError, OpenManusError, StackError
-from openmanus_rl.gateway.postgres import PostgresConnection
 from openmanus_rl.local import archive, migrations
 from openmanus_rl.local.admin import DATABASE as CURRENT
 from openmanus_rl.local.admin import Admin
@@ -20,6 +19,7 @@ from openmanus_rl.local.archive import HashedStream
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.backup import VERSIONS, BackupProgress
 from openmanus_rl.local.home import Home
+from openmanus_rl.transport.postgres import PostgresConnection
 
 _NEW, _OLD = "restoring_", "before_restore_"
 # Databases are renamed from outside of them.

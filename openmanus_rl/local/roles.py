@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from openmanus_rl.gateway.postgres import PostgresConnection, session
 from openmanus_rl.local.keys import Keys
 from openmanus_rl.local.ports import HOST
+from openmanus_rl.transport.postgres import PostgresConnection, session
 
 SUPERUSER = "postgres"
 OWNER = "openmanus_owner"

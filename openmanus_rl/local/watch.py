@@ -200,7 +200,7 @@ def diagnose(url: str, database_url: str) -> str:
 def postgres_answers(database_url: str) -> bool:
     """Say whether a Postgres takes connections, or says why it does not."""
     # Here, not above: slow to import, and `status` needs it only where something is wrong.
-    from openmanus_rl.gateway.postgres import answers
+    from openmanus_rl.transport.postgres import answers
 
     return answers(database_url, timeout_seconds=_ANSWER_TIMEOUT_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What every manager is made of: one gateway, rows checked on arrival, and one way to write."""
+"""What every manager is made of: one client, rows checked on arrival, and one way to write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput, NotFoundError, SchemaMismatch
-from openmanus_rl.gateway import Filter, Gateway, Order, Page, Row, get_gateway
 from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id, creation_change_id, new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.filters import Filter, Order, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["GatewayUser", "Manager", "OneOrMany", "counting", "known", "matching"]
 
@@ -51,27 +54,27 @@ def _in_own_words(prefix: str) -> Iterator[None]:
 
 
 class GatewayUser:
-    """Works through one gateway: the settings' own, or the one it was given with `using`."""
+    """Works through one client: the settings' own, or the one it was given with `using`."""
 
-    _given_gateway: ClassVar[Gateway | None] = None
-
-    @classmethod
-    def using(cls, gateway: Gateway) -> type[Self]:
-        """Return the same manager on another gateway, such as a member's."""
-        return type(cls.__name__, (cls,), {"_given_gateway": gateway, "__doc__": cls.__doc__})
+    _given_gateway: ClassVar[Client | None] = None
 
     @classmethod
-    def _gateway(cls) -> Gateway:
-        return cls._given_gateway or get_gateway()
+    def using(cls, client: Client) -> type[Self]:
+        """Return the same manager on another client, such as a member's."""
+        return type(cls.__name__, (cls,), {"_given_gateway": client, "__doc__": cls.__doc__})
+
+    @classmethod
+    def _client(cls) -> Client:
+        return cls._given_gateway or get_client()
 
     @classmethod
     def _sibling(cls, user: type[UserT]) -> type[UserT]:
-        """Return another manager on the same gateway."""
+        """Return another manager on the same client."""
         return user if cls._given_gateway is None else user.using(cls._given_gateway)
 
 
 class Manager(GatewayUser):
-    """Reads and writes one aggregate; use the class as it is, or `using(gateway)` for another Supabase or caller."""
+    """Reads and writes one aggregate; use the class as it is, or `using(client)` for another Supabase or caller."""
 
     table: ClassVar[str]
     # What rows are read from, where a view tells some of the table's columns better than the table.
@@ -83,7 +86,7 @@ class Manager(GatewayUser):
 
     @classmethod
     def _find(cls, *filters: Filter) -> Row | None:
-        row = cls._gateway().select_one(cls.view or cls.table, filters=filters)
+        row = cls._client().select_one(cls.view or cls.table, filters=filters)
         if row is not None and cls.view is not None:  # One row has the same columns whether it was read or written.
             row = {name: value for name, value in row.items() if name in cls.model.model_fields}
         return None if row is None else cls._checked(row)
@@ -115,7 +118,7 @@ class Manager(GatewayUser):
         table: str | None = None,
         tie_break: str | None = "id",
     ) -> Page[Row]:
-        page = cls._gateway().select(
+        page = cls._client().select(
             table or cls.table,
             filters=filters,
             order=_order(order_by, tie_break),
@@ -129,7 +132,7 @@ class Manager(GatewayUser):
 
     @classmethod
     def _all(cls, *filters: Filter, order_by: str | Sequence[str], tie_break: str | None = "id") -> Iterator[Row]:
-        for row in cls._gateway().select_all(cls.table, filters=filters, order=_order(order_by, tie_break)):
+        for row in cls._client().select_all(cls.table, filters=filters, order=_order(order_by, tie_break)):
             yield cls._checked(row)
 
     @classmethod
@@ -156,7 +159,7 @@ class Manager(GatewayUser):
         """Write one record by the database's rules and return its row; a refusal is the error that names the field."""
         batch = {cls.table: [record]}
         with _in_own_words(f"batch.{cls.table}[0]."):
-            answer = cls._gateway().rpc("ingest", {"batch": batch, "all_or_nothing": True, "return_rows": True})
+            answer = cls._client().rpc("ingest", {"batch": batch, "all_or_nothing": True, "return_rows": True})
         try:
             row = answer["rows"][cls.table][0]
         except (KeyError, IndexError, TypeError) as error:
@@ -196,7 +199,7 @@ class Manager(GatewayUser):
         }
         try:
             with _in_own_words("fields."):
-                row = cls._gateway().rpc("change_status", params)
+                row = cls._client().rpc("change_status", params)
         except NotFoundError as error:
             # The database knows it as entity_id; the caller knows it by the name of an argument.
             error.field = error.field or field
@@ -207,7 +210,7 @@ class Manager(GatewayUser):
 
     @classmethod
     def _delete(cls, row_id: Id, *, field: str) -> None:
-        if not cls._gateway().delete(cls.table, filters=[Filter.eq("id", as_id(row_id, field=field))]):
+        if not cls._client().delete(cls.table, filters=[Filter.eq("id", as_id(row_id, field=field))]):
             raise cls._unknown(row_id, field=field)
 
     @classmethod
@@ -228,7 +231,7 @@ class Manager(GatewayUser):
     def _numbered(cls, column: str, parent: Filter, write: Callable[[int], Row]) -> Row:
         """Write a row under the next free number of its parent."""
         for attempt in range(1, _NUMBERING_ATTEMPTS + 1):
-            newest = cls._gateway().select(
+            newest = cls._client().select(
                 cls.table, columns=column, filters=[parent], order=[Order(column, descending=True)], limit=1
             )
             try:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import BadResponse, OpenManusError
-from openmanus_rl.gateway import Gateway, get_gateway
-from openmanus_rl.gateway.sqlstate import error_for_code
 from openmanus_rl.records.codes import ErrorCode
 from openmanus_rl.records.kinds import RecordKind
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.sqlstate import error_for_code
 
 __all__ = ["BatchResult", "Refusal", "write_batch", "write_many"]
 
@@ -53,14 +54,14 @@ def write_batch(
     batch: Mapping[str, Sequence[Mapping[str, Any]]],
     *,
     all_or_nothing: bool = False,
-    gateway: Gateway | None = None,
+    client: Client | None = None,
 ) -> BatchResult:
     """Write records by kind, such as {"rollouts": [...], "agent_states": [...]}, in one transaction.
 
     Records that can't be taken are refused without losing their neighbours; with `all_or_nothing` the first refusal is
     raised and nothing is written. Records should carry ids, so that a batch that is sent again changes nothing.
     """
-    answer = (gateway or get_gateway()).rpc("ingest", {"batch": batch, "all_or_nothing": all_or_nothing})
+    answer = (client or get_client()).rpc("ingest", {"batch": batch, "all_or_nothing": all_or_nothing})
     try:
         refused = tuple(Refusal(**refusal) for refusal in answer["refused"])
         return BatchResult(received=int(answer["received"]), refused=refused)
@@ -68,13 +69,13 @@ def write_batch(
         raise BadResponse("write a batch: the answer does not say what became of it") from error
 
 
-def write_many(kind: str, records: Iterable[Mapping[str, Any]], *, gateway: Gateway) -> BatchResult:
+def write_many(kind: str, records: Iterable[Mapping[str, Any]], *, client: Client) -> BatchResult:
     """Write any number of records of one kind, some hundred at a time; refusals keep the number of their record."""
     received = 0
     refused: list[Refusal] = []
     remaining = iter(records)
     while part := list(islice(remaining, _RECORDS_PER_CALL)):
-        result = write_batch({kind: part}, gateway=gateway)
+        result = write_batch({kind: part}, client=client)
         refused += [Refusal(r.kind, r.index + received, r.id, r.code, r.field, r.message) for r in result.refused]
         received += len(part)
     return BatchResult(received=received, refused=tuple(refused))

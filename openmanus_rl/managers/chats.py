@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Row
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["MessagePool", "fill_chats"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
 from openmanus_rl.records import Evaluation
 from openmanus_rl.records.ids import Id
 from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["EvaluationManager"]
 

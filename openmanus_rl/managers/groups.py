@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, matching
 from openmanus_rl.records import RolloutGroup
 from openmanus_rl.records.ids import Id, as_id, group_id, new_id
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["RolloutGroupManager"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, known, matching
 from openmanus_rl.records import Member
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.statuses import MemberRole
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["MemberManager"]
 
@@ -24,7 +25,7 @@ class MemberManager(Manager):
     def save_member(cls, user_id: Id, role: MemberRole, *, display_name: str | None = None) -> Row:
         """Make a user a member, or change its role, and return it; the user must have signed up."""
         record = known(user_id=as_id(user_id, field="user_id"), role=role, display_name=display_name)
-        return cls._checked(cls._gateway().upsert(cls.table, record, on_conflict="user_id")[0])
+        return cls._checked(cls._client().upsert(cls.table, record, on_conflict="user_id")[0])
 
     @classmethod
     def get_member(cls, user_id: Id) -> Row:
@@ -63,5 +64,5 @@ class MemberManager(Manager):
     @classmethod
     def remove_member(cls, user_id: Id) -> None:
         """End a membership; the account and what it owns stay."""
-        if not cls._gateway().delete(cls.table, filters=[Filter.eq("user_id", as_id(user_id, field="user_id"))]):
+        if not cls._client().delete(cls.table, filters=[Filter.eq("user_id", as_id(user_id, field="user_id"))]):
             raise cls._unknown(user_id, field="user_id")

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from openmanus_rl.errors import BadResponse, InvalidInput
-from openmanus_rl.gateway import Row
 from openmanus_rl.managers.base import Manager
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import Id, as_id, new_id
 from openmanus_rl.records.numbers import NotANumber, as_json_number, as_step
 from openmanus_rl.records.rows import PublicMetricChunks
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["MetricManager", "MetricPoint"]
 
@@ -59,7 +59,7 @@ class MetricManager(Manager):
         when = (recorded_at or datetime.now(UTC)).isoformat()
         chunks = [_chunk(run, name, points, when) for name, points in series.items() if len(points) > 0]
         if chunks:
-            write_batch({cls.table: chunks}, all_or_nothing=True, gateway=cls._gateway())
+            write_batch({cls.table: chunks}, all_or_nothing=True, client=cls._client())
 
     @classmethod
     def get_series(
@@ -84,7 +84,7 @@ class MetricManager(Manager):
             "to_step": to_step,
             "timeline": timeline,
         }
-        answer = cls._gateway().rpc("metric_series", params)
+        answer = cls._client().rpc("metric_series", params)
         try:
             return {
                 name: [
@@ -99,7 +99,7 @@ class MetricManager(Manager):
     @classmethod
     def list_names(cls, training_run_id: Id) -> list[str]:
         """Return the names of a run's metrics, in alphabetical order."""
-        names = cls._gateway().rpc("metric_names", {"training_run_id": as_id(training_run_id, field="training_run_id")})
+        names = cls._client().rpc("metric_names", {"training_run_id": as_id(training_run_id, field="training_run_id")})
         return [str(name) for name in names]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
 from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.managers.rewards import RewardManager
@@ -14,6 +13,8 @@ from openmanus_rl.managers.turns import TurnManager
 from openmanus_rl.records import Rollout
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["RolloutManager"]
 

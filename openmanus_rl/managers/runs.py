@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Order, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import TrainingRun
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.statuses import RunStatus, Visibility
+from openmanus_rl.transport.filters import Filter, Order, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["TrainingRunManager"]
 
@@ -162,21 +163,21 @@ class TrainingRunManager(Manager):
     def list_rewinds(cls, run_id: Id) -> list[int]:
         """Return the steps to which a run was rewound, the oldest first."""
         of_run = [Filter.eq("training_run_id", as_id(run_id, field="run_id"))]
-        page = cls._gateway().select("rewinds", columns="to_step", filters=of_run, order=[Order("timeline")])
+        page = cls._client().select("rewinds", columns="to_step", filters=of_run, order=[Order("timeline")])
         return [int(row["to_step"]) for row in page.rows]
 
     @classmethod
     def heartbeat(cls, run_id: Id, *, progress: float | None = None, current_step: int | None = None) -> str:
         """Say that a run is alive, and return when that was noted."""
         params = {"run_id": as_id(run_id, field="run_id"), "progress": progress, "current_step": current_step}
-        return str(cls._gateway().rpc("heartbeat", params))
+        return str(cls._client().rpc("heartbeat", params))
 
     @classmethod
     def get_metrics(cls, run_id: Id | None = None, *, environment: str | None = None, rollout_limit: int = 100) -> Row:
         """Return counts, success rate and averages of a run's rollouts (or of all), with the newest of them."""
         run = None if run_id is None else as_id(run_id, field="run_id")
         params = {"training_run_id": run, "environment": environment, "rollout_limit": rollout_limit}
-        return dict(cls._gateway().rpc("run_metrics", params))
+        return dict(cls._client().rpc("run_metrics", params))
 
     @classmethod
     def delete_run(cls, run_id: Id) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import StatusChange
 from openmanus_rl.records.ids import Id
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["StatusHistoryManager"]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records import TrainingStep
 from openmanus_rl.records.ids import Id, as_id, step_id
 from openmanus_rl.records.statuses import StepPhase, StepStatus
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["TrainingStepManager"]
 

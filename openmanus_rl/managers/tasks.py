@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, known, matching
 from openmanus_rl.managers.batches import BatchResult, write_many
 from openmanus_rl.records import Task, Validator
 from openmanus_rl.records.ids import Id, as_id, new_id, task_id, validator_id
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["TaskManager", "ValidatorManager"]
 
@@ -60,9 +61,9 @@ class TaskManager(Manager):
             task_record, validators = _records_of(number, task, environment)
             task_records.append(task_record)
             validator_records += validators
-        gateway = cls._gateway()
-        of_tasks = write_many(cls.table, task_records, gateway=gateway)
-        of_validators = write_many(ValidatorManager.table, validator_records, gateway=gateway)
+        client = cls._client()
+        of_tasks = write_many(cls.table, task_records, client=client)
+        of_validators = write_many(ValidatorManager.table, validator_records, client=client)
         return BatchResult(
             received=of_tasks.received + of_validators.received, refused=of_tasks.refused + of_validators.refused
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openmanus_rl.gateway import Filter, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import Generation, Observation
 from openmanus_rl.records.ids import Id, as_id
+from openmanus_rl.transport.filters import Filter, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["GenerationManager", "ObservationManager"]
 
@@ -102,7 +103,7 @@ class GenerationManager(Manager):
     @classmethod
     def get_prompt_ids(cls, generation: Id) -> list[int] | None:
         """Return all tokens of a generation's prompt; its own `prompt_ids` may hold only those that were new."""
-        tokens = cls._gateway().rpc("generation_prompt", {"generation_id": as_id(generation, field="generation_id")})
+        tokens = cls._client().rpc("generation_prompt", {"generation_id": as_id(generation, field="generation_id")})
         return None if tokens is None else [int(token) for token in tokens]
 
     @classmethod

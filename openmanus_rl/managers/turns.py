@@ -7,13 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from openmanus_rl.gateway import Filter, Page, Row, asc
 from openmanus_rl.managers.base import Manager, known
 from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.records import AgentState, Generation, Observation, Reward, ToolCall
 from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.plain import as_text
+from openmanus_rl.transport.filters import Filter, Page, asc
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["TurnManager"]
 
@@ -113,7 +114,7 @@ class TurnManager(Manager):
             conditions.append(Filter.lte("step_number", to_step_number))
         page = cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
         if any(turn["messages_from"] is not None for turn in page):
-            pool = cls._gateway().select_all(
+            pool = cls._client().select_all(
                 cls.table,
                 columns="messages,messages_from",
                 filters=[of_rollout, Filter.not_null("messages_from")],
@@ -125,7 +126,7 @@ class TurnManager(Manager):
     @classmethod
     def _with_chat(cls, turn: Row) -> Row:
         if turn["messages_from"] is not None:
-            turn["messages"] = cls._gateway().rpc("turn_chat", {"agent_state_id": turn["id"]})
+            turn["messages"] = cls._client().rpc("turn_chat", {"agent_state_id": turn["id"]})
         return turn
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.gateway import Filter, Order, Page, Row
 from openmanus_rl.managers.base import Manager, OneOrMany, matching
 from openmanus_rl.records import Validation
 from openmanus_rl.records.ids import Id, as_id, validation_id
 from openmanus_rl.records.statuses import OverrideVerdict, Verdict
+from openmanus_rl.transport.filters import Filter, Order, Page
+from openmanus_rl.transport.rest import Row
 
 __all__ = ["ValidationManager"]
 
@@ -96,12 +97,12 @@ class ValidationManager(Manager):
             "reason": reason,
             "validation_id": None if validation_id is None else as_id(validation_id, field="validation_id"),
         }
-        return dict(cls._gateway().rpc("override_validation", params)["rollout"])
+        return dict(cls._client().rpc("override_validation", params)["rollout"])
 
     @classmethod
     def list_overrides(cls, rollout_id: Id, *, limit: int = 100, offset: int = 0, count: bool = False) -> Page[Row]:
         """Return a page of what persons said of a rollout, newest first: who, when and why."""
-        return cls._gateway().select(
+        return cls._client().select(
             "validation_overrides",
             filters=[Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))],
             order=[Order("created_at", descending=True), Order("id")],

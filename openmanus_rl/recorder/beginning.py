@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from openmanus_rl.connections import open_client
 from openmanus_rl.errors import (
     BadResponse,
     ConflictError,
@@ -17,12 +18,13 @@ from openmanus_rl.errors import (
     TimeoutExceeded,
     TransientError,
 )
-from openmanus_rl.gateway import Filter, Gateway, open_gateway
-from openmanus_rl.gateway.embedded import has_database
+from openmanus_rl.local.embedded import has_database
 from openmanus_rl.recorder.asking import within
-from openmanus_rl.recorder.destination import spool_root
-from openmanus_rl.recorder.resuming import Reached, reached_here, rewind_here
 from openmanus_rl.settings import Settings
+from openmanus_rl.spool.reached import Reached, reached_here, rewind_here
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.filters import Filter
 
 __all__ = ["Beginning", "Resume", "RewindTo", "Wish", "begin"]
 
@@ -141,44 +143,44 @@ def _ask_in_time(settings: Settings, root: Path, wish: Wish) -> Beginning | Reac
 
 def _ask(settings: Settings, root: Path, wish: Wish, is_late: threading.Event) -> Beginning | Reached:
     """Return where the run is, gone on with; if the database does not have it, what is on its way there."""
-    gateway = open_gateway(settings)
+    client = open_client(settings)
     try:
-        found, here = _find(gateway, root, wish)
+        found, here = _find(client, root, wish)
         if is_late.is_set():
             return here
         if found is None:
-            return _begin_together(gateway, root, wish, here) if wish.is_shared else here
+            return _begin_together(client, root, wish, here) if wish.is_shared else here
         if wish.resume == "never":
             raise _it_is_there(wish)
-        return _resume(gateway, wish, here, str(found["id"]), int(found["timeline"]))
+        return _resume(client, wish, here, str(found["id"]), int(found["timeline"]))
     finally:
-        gateway.door.close()
+        client.door.close()
 
 
-def _find(gateway: Gateway, root: Path, wish: Wish) -> tuple[dict[str, Any] | None, Reached]:
+def _find(client: Client, root: Path, wish: Wish) -> tuple[dict[str, Any] | None, Reached]:
     """Return a run as the database has it, None if it does not, and what of it was still in spools then."""
     of_run = Filter.eq("run_name", wish.run_name) if wish.run_name is not None else Filter.eq("id", wish.run_id)
     # In this order: what is delivered between the two looks went from the first place to the second.
     here = reached_here(root, wish.run_id, undelivered_only=True)
-    found = gateway.select_one("training_runs", filters=[of_run])
+    found = client.select_one("training_runs", filters=[of_run])
     if found is not None and str(found["id"]) != wish.run_id:
         # Somebody else made it, with an id that does not follow from its name.
         here = reached_here(root, str(found["id"]), undelivered_only=True)
     return found, here
 
 
-def _begin_together(gateway: Gateway, root: Path, wish: Wish, here: Reached) -> Beginning:
+def _begin_together(client: Client, root: Path, wish: Wish, here: Reached) -> Beginning:
     """Begin a run that the database does not have where the first process of this launch began it."""
     begun = _by_this_machine(root, wish, here, is_new=not here.is_known)
     params = {"run_id": wish.run_id, "change_id": wish.launch_id, "known_step": begun.next_step - 1, "may_begin": True}
-    answer = gateway.rpc("resume_run", params)
+    answer = client.rpc("resume_run", params)
     try:
         return replace(begun, next_step=int(answer["next_step"]))
     except (KeyError, TypeError, ValueError) as error:
         raise BadResponse(f"begin run {wish.run_id}: the answer does not say where") from error
 
 
-def _resume(gateway: Gateway, wish: Wish, here: Reached, run_id: str, timeline: int) -> Beginning:
+def _resume(client: Client, wish: Wish, here: Reached, run_id: str, timeline: int) -> Beginning:
     params: dict[str, Any] = {
         "run_id": run_id,
         "change_id": wish.launch_id,
@@ -189,7 +191,7 @@ def _resume(gateway: Gateway, wish: Wish, here: Reached, run_id: str, timeline: 
         "known_rewinds": list(here.rewinds),
         "known_timeline": timeline,
     }
-    answer = gateway.rpc("resume_run", params)
+    answer = client.rpc("resume_run", params)
     try:
         return Beginning(
             run_id,

@@ -9,9 +9,9 @@ from math import isfinite
 from types import TracebackType
 from typing import Any, Self
 
+from openmanus_rl.media.content import Blob, Lifter, Unkept
 from openmanus_rl.recorder.chats import Conversation, TokenHistory
 from openmanus_rl.recorder.fields import check_end, prepared, whole
-from openmanus_rl.recorder.media import Blob, Lifter, Unkept
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe
 from openmanus_rl.records.ids import creation_change_id, group_id, new_id

@@ -13,8 +13,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.recorder.plain import dump_bytes
 from openmanus_rl.recorder.values import as_number, known
+from openmanus_rl.spool.lines import dump_bytes
 
 __all__ = ["Conversation", "TokenHistory"]
 

@@ -10,16 +10,16 @@ from typing import Any
 from uuid import uuid5
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway.embedded import is_supervised
+from openmanus_rl.local.embedded import is_supervised
 from openmanus_rl.recorder.beginning import Beginning, Resume, RewindTo, Wish, begin
-from openmanus_rl.recorder.destination import spool_root
 from openmanus_rl.recorder.disabled import NoRecording
 from openmanus_rl.recorder.job import Job, identify_job
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.resuming import reached_here
 from openmanus_rl.recorder.run import Run
 from openmanus_rl.records.ids import NAMESPACE, as_id, new_id
 from openmanus_rl.settings import RUN_ID_VARIABLE, Mode, Settings, choose_mode, load_settings, pass_on_run
+from openmanus_rl.spool.reached import reached_here
+from openmanus_rl.spool.roots import spool_root
 
 __all__ = ["init", "join"]
 

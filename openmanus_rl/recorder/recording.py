@@ -5,29 +5,23 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import signal
-import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from openmanus_rl import _child
-from openmanus_rl._private import append_private, make_private
+from openmanus_rl.delivery.starting import ensure_courier
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.recorder.blobs import BlobStore, media_record
-from openmanus_rl.recorder.destination import address_of, spool_root
-from openmanus_rl.recorder.ending import SIGNALS
+from openmanus_rl.media.blobs import BlobStore, media_record
+from openmanus_rl.media.content import Blob, Unkept, as_blob
 from openmanus_rl.recorder.fields import check_word
-from openmanus_rl.recorder.media import Blob, Unkept, as_blob
-from openmanus_rl.recorder.spool import SpoolWriter, lock_file
-from openmanus_rl.recorder.spools import Progress, Spool, hurry
 from openmanus_rl.recorder.telling import Teller
-from openmanus_rl.settings import Settings, find_env_file
+from openmanus_rl.settings import Settings
+from openmanus_rl.spool.roots import address_of, spool_root
+from openmanus_rl.spool.spools import Progress, Spool, hurry
+from openmanus_rl.spool.writer import SpoolWriter
 
 __all__ = ["Recording", "Stats"]
 
@@ -236,50 +230,6 @@ def _kind_of(content: Blob | Unkept) -> str:
     return kind if kind in ("image", "video", "audio") else "file"
 
 
-def ensure_courier(settings: Settings) -> None:
-    """Start a courier for this destination unless one is running."""
-    root = spool_root(settings)
-    make_private(root)
-    # One that this process started may not have come to its lock yet, on a busy machine.
-    if root in _couriers and _couriers[root].poll() is None:
-        return
-    try:
-        os.close(lock_file(root / "courier.lock"))
-    except BlockingIOError:
-        return
-    with append_private(root / "courier.log") as log, _signals_blocked():
-        _couriers[root] = subprocess.Popen(
-            _child.command("openmanus_rl.recorder", str(root)),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
-            start_new_session=True,
-            env=_child.environment(OPENMANUS_RL_HOME=str(settings.home)),
-            cwd=_settings_folder(),
-        )
-
-
-@contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Start a courier that no signal ends before it is ready for them; this thread gets its own a little later."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _settings_folder() -> Path:
-    """Return where the settings are, or else a folder that nobody takes from under a process that outlives this one."""
-    try:
-        env_file = find_env_file(Path.cwd())
-    except FileNotFoundError:
-        env_file = None
-    return Path("/") if env_file is None else env_file.parent
-
-
-_couriers: dict[Path, subprocess.Popen[bytes]] = {}
 _recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from openmanus_rl.recorder.blobs import checkpoint_records
+from openmanus_rl.media.blobs import checkpoint_records
 from openmanus_rl.recorder.blocks import Block, Evaluation, Rollout, Step
 from openmanus_rl.recorder.columns import WholeRollout
 from openmanus_rl.recorder.exits import how_it_ended, how_it_ends, watch_exit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from collections import Counter
@@ -14,15 +13,13 @@ from typing import Any
 
 import orjson
 
-__all__ = ["Teller", "name_of", "printable", "reason_of"]
+from openmanus_rl.spool.refusals import name_of, reason_of
+
+__all__ = ["Teller"]
 
 _WAY_OUT = (
     "It is kept: `openmanus-rl sync` shows why, `openmanus-rl sync --refused` sends it again once that is mended."
 )
-_LONGEST_REASON = 500
-_ID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-# As Postgres ends what it says of a value that does not fit a type.
-_VALUE = re.compile(r': ".*"$', re.DOTALL)
 _NAMED_AT_THE_END = 5
 
 
@@ -96,30 +93,6 @@ class Teller:
                 with suppress(ValueError):
                     found.append(orjson.loads(line))
         return [entry for entry in found if isinstance(entry, dict)]
-
-
-def name_of(entry: Mapping[str, Any]) -> str:
-    """Return what a refusal is of, as one would say it: a metric, or a field of a kind of record."""
-    if entry.get("kind") == "metrics":
-        return f"metric {entry.get('field') or entry['record'].get('name')!r}"
-    field = entry.get("field")
-    return printable(f"{entry.get('kind')}.{field}" if field else f"a record of {entry.get('kind')}")
-
-
-def reason_of(entry: Mapping[str, Any]) -> str:
-    """Return why something was refused: without ids and values, so that it is the same for all that share it."""
-    reason = str(entry.get("message"))[:_LONGEST_REASON]
-    record = entry.get("record")
-    row_id = record.get("id") if isinstance(record, dict) else None
-    for prefix in (f"{entry.get('kind')} {row_id}: ", f"{entry.get('kind')}: ", f"{name_of(entry)}: "):
-        reason = reason.removeprefix(prefix)
-    reason = reason.removeprefix(f"{entry.get('field')}: ")
-    return printable(_ID.sub("…", _VALUE.sub(': "…"', reason)))
-
-
-def printable(text: str) -> str:
-    """Return text that does nothing to a terminal but show."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def _write(text: str) -> None:

@@ -1,5 +1,5 @@
 """The integration guide's import path of `get_supabase`."""
 
-from openmanus_rl.gateway.connections import get_supabase
+from openmanus_rl.connections import get_supabase
 
 __all__ = ["get_supabase"]

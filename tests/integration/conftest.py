@@ -15,7 +15,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from openmanus_rl.cli import main
-from openmanus_rl.gateway import forget_gateways
+from openmanus_rl.connections import forget_clients
 
 Row = dict[str, Any]
 Query = Callable[..., list[Row]]
@@ -51,7 +51,7 @@ Command = Callable[..., Done]
 @pytest.fixture(scope="session")
 def _connections() -> Iterator[None]:
     yield
-    forget_gateways()
+    forget_clients()
 
 
 @pytest.fixture

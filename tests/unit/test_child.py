@@ -22,7 +22,7 @@ def planted(tmp_path: Path) -> Path:
     """A working directory with modules of the names that started processes import."""
     for name in ("psutil", "psycopg", "httpx", "json", "logging", "sitecustomize", "usercustomize", "typer", "deno"):
         (tmp_path / f"{name}.py").write_text(_PLANT)
-    for package in ("openmanus_rl", "openmanus_rl/local", "openmanus_rl/recorder", "openmanus_rl/cli"):
+    for package in ("openmanus_rl", "openmanus_rl/local", "openmanus_rl/delivery", "openmanus_rl/cli"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text(_PLANT)
         (tmp_path / package / "__main__.py").write_text(_PLANT)
@@ -31,7 +31,7 @@ def planted(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("module", "arguments"),
-    [("openmanus_rl", ["--version"]), ("openmanus_rl.local", ["--help"]), ("openmanus_rl.recorder", ["empty"])],
+    [("openmanus_rl", ["--version"]), ("openmanus_rl.local", ["--help"]), ("openmanus_rl.delivery", ["empty"])],
 )
 def test_nothing_of_the_working_directory_is_run(
     planted: Path, monkeypatch: pytest.MonkeyPatch, module: str, arguments: list[str]

@@ -1,4 +1,4 @@
-"""Imports point one way: settings, errors, records <- gateway <- managers <- everything else."""
+"""Imports point one way, in every package."""
 
 from __future__ import annotations
 
@@ -8,21 +8,35 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "openmanus_rl"
-BASE = {"settings", "errors", "_setting_checks", "_child", "_launchers", "_private"}
+BASE = {"settings", "errors", "_setting_checks", "_child", "_launchers", "_private", "__version__"}
+# From the bottom up: each may import what stands in its own line.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "_child": set(),
     "_private": set(),
-    "_setting_checks": {"errors"},
     "_launchers": set(),
+    "_setting_checks": {"errors"},
     "settings": BASE,
     "records": {"errors", "records"},
-    "gateway": BASE | {"records", "gateway"},
-    "managers": BASE | {"records", "gateway", "managers"},
-    "recorder": BASE | {"records", "gateway", "managers", "recorder"},
-    "importing": BASE | {"records", "gateway", "managers", "recorder", "importing"},
-    "integrations": BASE | {"records", "gateway", "managers", "recorder", "integrations"},
-    "export": BASE | {"records", "gateway", "managers", "export"},
+    "transport": BASE | {"records", "transport"},
+    "local": BASE | {"records", "transport", "local"},
+    "connections": BASE | {"transport", "local"},
+    "spool": BASE | {"records", "spool"},
+}
+_LOWER = BASE | {"records", "transport", "local", "connections"}
+MAY_IMPORT |= {
+    "managers": _LOWER | {"managers"},
+    "media": BASE | {"records", "transport", "managers", "media"},
+    "delivery": _LOWER | {"managers", "media", "spool", "delivery"},
+    "recorder": _LOWER | {"media", "spool", "delivery", "recorder"},
+    "export": _LOWER | {"managers", "export"},
+    "importing": _LOWER | {"managers", "spool", "delivery", "recorder", "importing"},
+    "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
+    "demo": _LOWER | {"managers", "recorder", "demo", "utils"},
+    "utils": {"connections", "managers"},
+    "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
+    "__main__": {"cli"},
+    "__init__": {"recorder"},
 }
 
 
@@ -37,6 +51,11 @@ def imported_parts(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
     return {name.split(".")[1] for name in names if name.startswith("openmanus_rl.")}
+
+
+def test_every_package_has_its_place() -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert parts == set(MAY_IMPORT)
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)

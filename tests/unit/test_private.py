@@ -12,7 +12,7 @@ import pytest
 from openmanus_rl._private import append_private, make_private
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.logs import configure_logging, keep_small
-from openmanus_rl.recorder.spools import Spool
+from openmanus_rl.spool.spools import Spool
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ from openmanus_rl.errors import (
     SettingsError,
     StackError,
 )
-from openmanus_rl.gateway import Storage
-from openmanus_rl.gateway.transfer import Progress
 from openmanus_rl.managers.storage.buckets import DATASETS
 from openmanus_rl.managers.storage.names import dataset_path, environment_of_path, extension_of
 from openmanus_rl.managers.storage.uploads import prepare, send, stored_unchanged
+from openmanus_rl.transport.storage import Storage
+from openmanus_rl.transport.transfer import Progress
 
 __all__ = ["DatasetFile", "DatasetFolder", "DatasetOutcome", "Skipped", "not_done", "scan_datasets", "upload_datasets"]
 

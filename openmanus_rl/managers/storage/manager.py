@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, TypedDict
 
-from openmanus_rl.gateway import Entry, ObjectInfo, Page
-from openmanus_rl.gateway.transfer import Progress
 from openmanus_rl.managers.base import GatewayUser
 from openmanus_rl.managers.storage import names
 from openmanus_rl.managers.storage.buckets import (
@@ -19,6 +17,9 @@ from openmanus_rl.managers.storage.buckets import (
     content_type_for,
 )
 from openmanus_rl.managers.storage.uploads import FilePath, advised, check_size, file_name, prepare, send
+from openmanus_rl.transport.filters import Page
+from openmanus_rl.transport.objects import Entry, ObjectInfo
+from openmanus_rl.transport.transfer import Progress
 
 __all__ = ["FileInfo", "ListedFile", "StorageManager"]
 
@@ -51,7 +52,7 @@ class ListedFile(TypedDict):
 
 
 class StorageManager(GatewayUser):
-    """Uploads, downloads and lists files; use it as it is, or `StorageManager.using(gateway)` for another Supabase.
+    """Uploads, downloads and lists files; use it as it is, or `StorageManager.using(client)` for another Supabase.
 
     An upload streams, carries its SHA-256, replaces what is there unless told not to, and returns the object's path.
     """
@@ -157,7 +158,7 @@ class StorageManager(GatewayUser):
     ) -> str:
         """Upload a file to a path of one's own; `on_progress` is called with the bytes sent and the bytes in all."""
         prepared = prepare(bucket, path, file)
-        storage = cls._gateway().storage
+        storage = cls._client().storage
         return send(storage, prepared, overwrite=overwrite, metadata=metadata, on_progress=on_progress).path
 
     @classmethod
@@ -167,7 +168,7 @@ class StorageManager(GatewayUser):
         """Upload what is already in memory, such as a frame just rendered."""
         names.check_path(path)
         check_size(bucket, path, len(content))
-        storage = cls._gateway().storage
+        storage = cls._client().storage
         content_type = content_type_for(bucket, path)
         with advised(bucket):
             storage.upload_bytes(bucket, path, content, content_type=content_type, upsert=overwrite, metadata=metadata)
@@ -182,14 +183,14 @@ class StorageManager(GatewayUser):
         target = Path(destination)
         if target.is_dir():
             target = target / path.rpartition("/")[2]
-        cls._gateway().storage.download(bucket, path, target, on_progress=on_progress)
+        cls._client().storage.download(bucket, path, target, on_progress=on_progress)
         return target
 
     @classmethod
     def download_bytes(cls, bucket: str, path: str) -> bytes:
         """Return a small file's content, checked against its checksum."""
         names.check_path(path)
-        return cls._gateway().storage.download_bytes(bucket, path)
+        return cls._client().storage.download_bytes(bucket, path)
 
     @classmethod
     def list_files(
@@ -204,7 +205,7 @@ class StorageManager(GatewayUser):
         descending: bool = False,
     ) -> Page[ListedFile]:
         """Return a page of what lies directly in the folder `prefix`; `search` is how names start."""
-        page = cls._gateway().storage.list_folder(
+        page = cls._client().storage.list_folder(
             bucket, prefix, limit=limit, offset=offset, search=search, sort_by=sort_by, descending=descending
         )
         rows = [_listed(bucket, entry) for entry in page.rows]
@@ -213,20 +214,20 @@ class StorageManager(GatewayUser):
     @classmethod
     def walk_files(cls, bucket: str, prefix: str = "") -> Iterator[ListedFile]:
         """Yield every file under the folder `prefix`, however deep and however many."""
-        for entry in cls._gateway().storage.walk(bucket, prefix):
+        for entry in cls._client().storage.walk(bucket, prefix):
             yield _listed(bucket, entry)
 
     @classmethod
     def get_file(cls, bucket: str, path: str) -> FileInfo:
         """Return a file's size, type, checksum and metadata; `NotFoundError` if it is not there."""
         names.check_path(path)
-        return _info(cls._gateway().storage.info(bucket, path))
+        return _info(cls._client().storage.info(bucket, path))
 
     @classmethod
     def file_exists(cls, bucket: str, path: str) -> bool:
         """Whether there is such a file that the caller may see."""
         names.check_path(path)
-        return cls._gateway().storage.exists(bucket, path)
+        return cls._client().storage.exists(bucket, path)
 
     @classmethod
     def create_signed_url(
@@ -234,7 +235,7 @@ class StorageManager(GatewayUser):
     ) -> str:
         """Return a URL that anyone may read the file at, without a key, until it expires."""
         names.check_path(path)
-        return cls._gateway().storage.signed_url(
+        return cls._client().storage.signed_url(
             bucket, path, expires_in_seconds=expires_in_seconds, download_name=download_name
         )
 
@@ -243,7 +244,7 @@ class StorageManager(GatewayUser):
         """Delete files and return the paths of those that were there."""
         # A single text is a sequence too: of its letters, which is never meant.
         checked = [names.check_path(path) for path in ([paths] if isinstance(paths, str) else paths)]
-        return cls._gateway().storage.remove(bucket, checked)
+        return cls._client().storage.remove(bucket, checked)
 
 
 def _info(found: ObjectInfo) -> FileInfo:

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from uuid import UUID
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.gateway import check_object_path
+from openmanus_rl.transport.objects import check_object_path
 
 __all__ = [
     "Name",

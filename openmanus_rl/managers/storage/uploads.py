@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput, LocalFileError, NotFoundError, TooLargeError
-from openmanus_rl.gateway import FileSource, ObjectInfo, Storage, fingerprint
-from openmanus_rl.gateway.transfer import Progress
 from openmanus_rl.managers.storage.buckets import BUCKETS, content_type_for, format_size
 from openmanus_rl.managers.storage.names import check_path
+from openmanus_rl.transport.objects import ObjectInfo
+from openmanus_rl.transport.storage import Storage
+from openmanus_rl.transport.transfer import FileSource, Progress, fingerprint
 
 __all__ = ["FilePath", "PreparedFile", "advised", "check_size", "file_name", "prepare", "send", "stored_unchanged"]
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from openmanus_rl.connections import get_client
 from openmanus_rl.demo.learner import Update
 from openmanus_rl.demo.policy import Policy
 from openmanus_rl.demo.tasks import ENVIRONMENT
 from openmanus_rl.demo.train import train
 from openmanus_rl.demo.trainer import Group, Trainer, measure
-from openmanus_rl.gateway import Filter, get_gateway
+from openmanus_rl.transport.filters import Filter
 from openmanus_rl.utils.supabase_db import (
     EvaluationManager,
     EvaluationResultManager,
@@ -119,7 +120,7 @@ def test_a_rollouts_rewards_add_up_and_its_logprobs_are_those_of_its_choices(dem
         assert turn["observation"]
         assert turn["thought"].startswith(turn["action"])
         assert turn["memory_summary"]
-        generation = get_gateway().select_one("generations", filters=[Filter.eq("agent_state_id", turn["id"])])
+        generation = get_client().select_one("generations", filters=[Filter.eq("agent_state_id", turn["id"])])
         assert generation is not None
         commands, probabilities = turn["model_response"]["commands"], turn["model_response"]["probabilities"]
         chosen = probabilities[commands.index(turn["action"])]

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from openmanus_rl.gateway import Row
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import RolloutManager, TrainingRunManager, ValidationManager
 
 

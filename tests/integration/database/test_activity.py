@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.transport.loading import Loader
 
 from .examples import one_of_each
 from .servers import Server, apply_migrations

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row, tuple_row
 
-from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.transport.loading import Loader
 
 from .interleaving import BEGIN, COMMIT, ROLLBACK, Stage, Step, orders, sql
 from .writing import Connection, Database, Record, count, history, new_id, new_run, row, write

@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 
 from ..conftest import Command
 
@@ -67,21 +68,21 @@ def records_of(
 
 
 @pytest.fixture(scope="session")
-def export_gateway(stack: Any) -> Iterator[Gateway]:
-    opened = Gateway.from_url_and_key(stack.url, stack.secret_key, anon_key=stack.publishable_key)
+def export_gateway(stack: Any) -> Iterator[Client]:
+    opened = Client.from_url_and_key(stack.url, stack.secret_key, anon_key=stack.publishable_key)
     yield opened
     opened.door.close()
 
 
-def write_run(gateway: Gateway, name: str, **fields: Any) -> Row:
+def write_run(client: Client, name: str, **fields: Any) -> Row:
     """Write a run and return its record."""
     run = {"id": new_id(), "name": name, "run_name": f"{name}-{uuid4().hex}", "environment": "alfworld", **fields}
-    write_batch({"training_runs": [run]}, all_or_nothing=True, gateway=gateway)
+    write_batch({"training_runs": [run]}, all_or_nothing=True, client=client)
     return run
 
 
 @pytest.fixture(scope="session")
-def recorded(export_gateway: Gateway) -> Recorded:
+def recorded(export_gateway: Client) -> Recorded:
     run = write_run(export_gateway, "exported", config={"lr": 1e-4, "text": UNICODE}, tags=["a", "b,c"])
     empty_run = write_run(export_gateway, "nothing in it")
     batch = records_of(run["id"], rollouts=ROLLOUTS)
@@ -97,19 +98,19 @@ def recorded(export_gateway: Gateway) -> Recorded:
         for name in ("loss", "größe")
         for start in range(0, 1200, 100)
     ]
-    write_batch({**batch, "metric_chunks": chunks}, all_or_nothing=True, gateway=export_gateway)
+    write_batch({**batch, "metric_chunks": chunks}, all_or_nothing=True, client=export_gateway)
     return Recorded(run, empty_run, batch["rollouts"], batch["agent_states"])
 
 
 @pytest.fixture(scope="session")
-def run_of(export_gateway: Gateway) -> Callable[..., Row]:
+def run_of(export_gateway: Client) -> Callable[..., Row]:
     """Return a function that records a run with this many rollouts, whose turns hold this text."""
 
     def record(*, rollouts: int, text: str) -> Row:
         run = write_run(export_gateway, f"{rollouts} rollouts")
         for start in range(0, rollouts, 100):
             part = records_of(run["id"], rollouts=min(100, rollouts - start), text=text)
-            write_batch(part, all_or_nothing=True, gateway=export_gateway)
+            write_batch(part, all_or_nothing=True, client=export_gateway)
         return run
 
     return record

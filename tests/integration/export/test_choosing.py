@@ -12,7 +12,7 @@ import pytest
 
 from openmanus_rl.errors import ServerError
 from openmanus_rl.export import Selection, export_to_file
-from openmanus_rl.gateway import Gateway
+from openmanus_rl.transport.client import Client
 
 
 def rewards(text: str) -> list[float]:
@@ -110,27 +110,27 @@ def test_without_pyarrow_the_extra_is_named(
 
 @pytest.mark.parametrize("name", ["turns.parquet", "turns.jsonl"])
 def test_an_export_that_breaks_off_leaves_what_was_there(
-    recorded: Any, export_gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    recorded: Any, export_gateway: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = tmp_path / name
     path.write_text("the one before")
-    select, pages = Gateway.select, []
+    select, pages = Client.select, []
 
-    def fail_later(self: Gateway, table: str, **options: Any) -> Any:
+    def fail_later(self: Client, table: str, **options: Any) -> Any:
         pages.append(table)
         if len(pages) > 6:
             raise ServerError("the database went away")
         return select(self, table, **options)
 
-    monkeypatch.setattr(Gateway, "select", fail_later)
+    monkeypatch.setattr(Client, "select", fail_later)
     selection = Selection(run_ids=[recorded.run["id"]])
     with pytest.raises(ServerError):
-        export_to_file("turns", path, selection=selection, overwrite=True, gateway=export_gateway)
+        export_to_file("turns", path, selection=selection, overwrite=True, client=export_gateway)
     assert path.read_text() == "the one before"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_progress_is_told_up_to_the_end(recorded: Any, export_gateway: Gateway, tmp_path: Path) -> None:
+def test_progress_is_told_up_to_the_end(recorded: Any, export_gateway: Client, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     selection = Selection(run_ids=[recorded.run["id"]])
     export_to_file(
@@ -138,6 +138,6 @@ def test_progress_is_told_up_to_the_end(recorded: Any, export_gateway: Gateway, 
         tmp_path / "chats.jsonl",
         selection=selection,
         on_progress=lambda done, total: told.append((done, total)),
-        gateway=export_gateway,
+        client=export_gateway,
     )
     assert told == [(0, 250), (100, 250), (200, 250), (250, 250)]

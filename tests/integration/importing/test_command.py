@@ -14,9 +14,9 @@ from uuid import uuid4
 import pytest
 
 from openmanus_rl.errors import ConnectionFailed, TimeoutExceeded, TooLargeError
-from openmanus_rl.gateway.retry import RetryPolicy
 from openmanus_rl.importing import Import
 from openmanus_rl.importing.writing import BatchWriter
+from openmanus_rl.transport.retry import RetryPolicy
 
 CHAT = {"prompt": "p", "completion": "c"}
 

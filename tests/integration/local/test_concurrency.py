@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 ASK = """
-from openmanus_rl.gateway.embedded import ensure_stack
+from openmanus_rl.local.embedded import ensure_stack
 print(ensure_stack().url)
 """
 

@@ -11,16 +11,18 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from openmanus_rl.connections import forget_clients, get_client
 from openmanus_rl.errors import ConnectionFailed, OpenManusError, StackError
-from openmanus_rl.gateway import Gateway, RetryPolicy, forget_gateways, get_gateway
-from openmanus_rl.gateway.loading import Loader
-from openmanus_rl.gateway.postgres import connect
 from openmanus_rl.local import gateway_process
 from openmanus_rl.local.assets import find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.keys import new_keys
 from openmanus_rl.settings import Settings
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.loading import Loader
+from openmanus_rl.transport.postgres import connect
+from openmanus_rl.transport.retry import RetryPolicy
 
 from .conftest import HomeUnderTest
 from .impostors import METHODS, Impostor, http_impostor, postgres_impostor
@@ -81,7 +83,7 @@ def test_the_gateway_tells_no_password_and_no_statement_to_a_server_that_does_no
 def test_no_key_is_sent_to_a_server_that_does_not_hold_it() -> None:
     key = f"sb_secret_{secrets.token_hex(16)}"
     with http_impostor() as impostor:
-        gateway = Gateway.from_url_and_key(f"http://127.0.0.1:{impostor.port}", key, proof_key=key, retry=ONCE)
+        gateway = Client.from_url_and_key(f"http://127.0.0.1:{impostor.port}", key, proof_key=key, retry=ONCE)
         with pytest.raises(ConnectionFailed, match="is not this stack's"):
             gateway.select("training_runs")
     assert b"nonce=" in impostor.received
@@ -92,12 +94,12 @@ def test_an_impostor_gains_nothing_by_passing_the_question_on(running: HomeUnder
     report = running.status()
     key = report["SUPABASE_SERVICE_ROLE_KEY"]
     with _relay(report["port"]) as impostor:
-        gateway = Gateway.from_url_and_key(f"http://127.0.0.1:{impostor.port}", key, proof_key=key, retry=ONCE)
+        gateway = Client.from_url_and_key(f"http://127.0.0.1:{impostor.port}", key, proof_key=key, retry=ONCE)
         with pytest.raises(ConnectionFailed, match="is not this stack's"):
             gateway.select("training_runs")
     assert b"nonce=" in impostor.received
     assert key.encode() not in impostor.received
-    real = Gateway.from_url_and_key(report["SUPABASE_URL"], key, proof_key=key, retry=ONCE)
+    real = Client.from_url_and_key(report["SUPABASE_URL"], key, proof_key=key, retry=ONCE)
     assert real.select("training_runs").rows == []
     real.door.close()
 
@@ -111,7 +113,7 @@ def test_what_was_connected_to_a_stack_that_ended_does_not_trust_its_ports(home:
             "service_role_key": SecretStr(report["SUPABASE_SERVICE_ROLE_KEY"]),
         }
     )
-    gateways = [_gateway(embedded, home), get_gateway(named)]
+    gateways = [_gateway(embedded, home), get_client(named)]
     for gateway in gateways:
         assert gateway.select("training_runs").rows == []
     state = json.loads((home.root / "state.json").read_text())
@@ -124,14 +126,14 @@ def test_what_was_connected_to_a_stack_that_ended_does_not_trust_its_ports(home:
         with pytest.raises(StackError, match="no embedded stack runs"):
             _gateway(embedded, home)
         with pytest.raises(ConnectionFailed):
-            get_gateway(named).select("training_runs")
+            get_client(named).select("training_runs")
         home.run("status")
         home.run("dashboard")
         home.run("sync")
 
     assert report["SUPABASE_SERVICE_ROLE_KEY"].encode() not in web.received
     assert sql.received == b"", "the address of a stack that ended is not used"
-    forget_gateways()
+    forget_clients()
 
 
 def test_a_home_of_an_earlier_version_gets_its_roles_and_new_passwords(home: HomeUnderTest) -> None:
@@ -163,12 +165,12 @@ def test_a_home_of_an_earlier_version_gets_its_roles_and_new_passwords(home: Hom
         psycopg.connect(old_url)
 
 
-def _gateway(settings: Settings, home: HomeUnderTest) -> Gateway:
+def _gateway(settings: Settings, home: HomeUnderTest) -> Client:
     """Return the gateway of the embedded stack, which is found by the environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENMANUS_RL_HOME", str(home.root))
         patch.setenv("OPENMANUS_RL_AUTOSTART", "0")
-        return get_gateway(settings)
+        return get_client(settings)
 
 
 def _relay(port: int) -> Impostor:

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from openmanus_rl.gateway import Gateway, RetryPolicy, Row
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
+from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.utils.supabase_db import RolloutManager, TrainingRunManager
 
 
@@ -38,10 +40,10 @@ def transport() -> LossyTransport:
 
 
 @pytest.fixture
-def gateway(stack: Any, transport: LossyTransport) -> Iterator[Gateway]:
+def client(stack: Any, transport: LossyTransport) -> Iterator[Client]:
     """The stack with its secret key; a retry waits next to nothing."""
     retry = RetryPolicy(first_delay_seconds=0.001, max_delay_seconds=0.01)
-    opened = Gateway.from_url_and_key(
+    opened = Client.from_url_and_key(
         stack.url,
         stack.secret_key,
         anon_key=stack.publishable_key,
@@ -54,13 +56,13 @@ def gateway(stack: Any, transport: LossyTransport) -> Iterator[Gateway]:
 
 
 @pytest.fixture
-def runs(gateway: Gateway) -> type[TrainingRunManager]:
-    return TrainingRunManager.using(gateway)
+def runs(client: Client) -> type[TrainingRunManager]:
+    return TrainingRunManager.using(client)
 
 
 @pytest.fixture
-def rollouts(gateway: Gateway) -> type[RolloutManager]:
-    return RolloutManager.using(gateway)
+def rollouts(client: Client) -> type[RolloutManager]:
+    return RolloutManager.using(client)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from openmanus_rl.gateway import Gateway, Row
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import (
     MetricManager,
     RewardManager,
@@ -33,8 +34,8 @@ def lose(transport: LossyTransport) -> Any:
     return two_answers
 
 
-def test_a_run_is_created_once(gateway: Gateway, lose: Any) -> None:
-    runs = TrainingRunManager.using(gateway)
+def test_a_run_is_created_once(client: Client, lose: Any) -> None:
+    runs = TrainingRunManager.using(client)
     lose()
     made = runs.create_run(f"lost {id(lose)}", run_name=None)
 
@@ -42,16 +43,16 @@ def test_a_run_is_created_once(gateway: Gateway, lose: Any) -> None:
     assert [row["id"] for row in found] == [made["id"]]
 
 
-def test_a_status_change_is_noted_once(gateway: Gateway, run: Row, lose: Any) -> None:
+def test_a_status_change_is_noted_once(client: Client, run: Row, lose: Any) -> None:
     lose()
-    TrainingRunManager.using(gateway).finish(run["id"], status="failed")
+    TrainingRunManager.using(client).finish(run["id"], status="failed")
 
-    history = StatusHistoryManager.using(gateway).list_changes(entity_id=run["id"])
+    history = StatusHistoryManager.using(client).list_changes(entity_id=run["id"])
     assert [change["new_status"] for change in history] == ["running", "failed"]
 
 
-def test_turns_tool_calls_and_rewards_are_written_once(gateway: Gateway, rollout: Row, lose: Any) -> None:
-    rollouts = RolloutManager.using(gateway)
+def test_turns_tool_calls_and_rewards_are_written_once(client: Client, rollout: Row, lose: Any) -> None:
+    rollouts = RolloutManager.using(client)
     lose()
     turn_id = rollouts.log_agent_state(rollout["id"], 1, "o", "a", tool_calls=[{"tool_name": "first"}])
     lose()
@@ -59,23 +60,23 @@ def test_turns_tool_calls_and_rewards_are_written_once(gateway: Gateway, rollout
     lose()
     rollouts.log_reward(rollout["id"], 1, 1.0)
 
-    assert len(TurnManager.using(gateway).list_turns(rollout["id"])) == 1
-    assert len(ToolCallManager.using(gateway).list_tool_calls(agent_state_id=turn_id)) == 2
-    assert len(RewardManager.using(gateway).list_rewards(rollout["id"])) == 1
+    assert len(TurnManager.using(client).list_turns(rollout["id"])) == 1
+    assert len(ToolCallManager.using(client).list_tool_calls(agent_state_id=turn_id)) == 2
+    assert len(RewardManager.using(client).list_rewards(rollout["id"])) == 1
 
 
-def test_a_numbered_group_takes_one_number(gateway: Gateway, run: Row, lose: Any) -> None:
-    step = TrainingStepManager.using(gateway).start_step(run["id"], 1)
+def test_a_numbered_group_takes_one_number(client: Client, run: Row, lose: Any) -> None:
+    step = TrainingStepManager.using(client).start_step(run["id"], 1)
     lose()
-    group = RolloutGroupManager.using(gateway).create_group(training_step_id=step["id"])
+    group = RolloutGroupManager.using(client).create_group(training_step_id=step["id"])
 
-    assert [g["id"] for g in RolloutGroupManager.using(gateway).list_groups(training_step_id=step["id"])] == [
+    assert [g["id"] for g in RolloutGroupManager.using(client).list_groups(training_step_id=step["id"])] == [
         group["id"]
     ]
 
 
-def test_metric_points_arrive_once(gateway: Gateway, run: Row, lose: Any) -> None:
-    metrics = MetricManager.using(gateway)
+def test_metric_points_arrive_once(client: Client, run: Row, lose: Any) -> None:
+    metrics = MetricManager.using(client)
     lose()
     metrics.append(run["id"], {"loss": [(1, 0.5), (2, 0.25)]})
 

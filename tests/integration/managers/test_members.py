@@ -10,8 +10,9 @@ import pytest
 from supabase import create_client
 
 from openmanus_rl.errors import ForbiddenError, InvalidInput, NotFoundError
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import MemberManager, TrainingRunManager
 
 
@@ -31,8 +32,8 @@ def sign_up(stack: Any) -> Callable[[], tuple[str, str]]:
     return make
 
 
-def test_a_members_role_is_saved_changed_and_ended(gateway: Gateway, sign_up: Callable[[], tuple[str, str]]) -> None:
-    members = MemberManager.using(gateway)
+def test_a_members_role_is_saved_changed_and_ended(client: Client, sign_up: Callable[[], tuple[str, str]]) -> None:
+    members = MemberManager.using(client)
     user_id, _ = sign_up()
 
     members.save_member(user_id, "viewer", display_name="Ada")
@@ -47,10 +48,8 @@ def test_a_members_role_is_saved_changed_and_ended(gateway: Gateway, sign_up: Ca
         members.remove_member(user_id)
 
 
-def test_a_member_must_have_an_account_and_a_known_role(
-    gateway: Gateway, sign_up: Callable[[], tuple[str, str]]
-) -> None:
-    members = MemberManager.using(gateway)
+def test_a_member_must_have_an_account_and_a_known_role(client: Client, sign_up: Callable[[], tuple[str, str]]) -> None:
+    members = MemberManager.using(client)
 
     with pytest.raises(NotFoundError) as unknown:
         members.save_member(new_id(), "viewer")
@@ -60,11 +59,11 @@ def test_a_member_must_have_an_account_and_a_known_role(
 
 
 def test_an_editor_writes_its_own_runs_and_nobody_elses(
-    gateway: Gateway, run: Row, sign_up: Callable[[], tuple[str, str]]
+    client: Client, run: Row, sign_up: Callable[[], tuple[str, str]]
 ) -> None:
     user_id, token = sign_up()
-    MemberManager.using(gateway).save_member(user_id, "editor")
-    own = TrainingRunManager.using(gateway.as_user(token))
+    MemberManager.using(client).save_member(user_id, "editor")
+    own = TrainingRunManager.using(client.as_user(token))
 
     made = own.create_run("mine")
 
@@ -75,9 +74,9 @@ def test_an_editor_writes_its_own_runs_and_nobody_elses(
 
 
 def test_someone_who_merely_signed_up_sees_nothing(
-    gateway: Gateway, run: Row, sign_up: Callable[[], tuple[str, str]]
+    client: Client, run: Row, sign_up: Callable[[], tuple[str, str]]
 ) -> None:
-    stranger = TrainingRunManager.using(gateway.as_user(sign_up()[1]))
+    stranger = TrainingRunManager.using(client.as_user(sign_up()[1]))
 
     assert stranger.list_runs().rows == []
     with pytest.raises(NotFoundError):

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import MetricManager, MetricPoint
 
 
 @pytest.fixture
-def metrics(gateway: Gateway) -> type[MetricManager]:
-    return MetricManager.using(gateway)
+def metrics(client: Client) -> type[MetricManager]:
+    return MetricManager.using(client)
 
 
 def test_points_are_appended_and_read_by_name(metrics: type[MetricManager], run: Row) -> None:

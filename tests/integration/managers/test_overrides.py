@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import RolloutManager, ValidationManager
 
 from .conftest import LossyTransport
 
 
 @pytest.fixture
-def validations(gateway: Gateway) -> type[ValidationManager]:
-    return ValidationManager.using(gateway)
+def validations(client: Client) -> type[ValidationManager]:
+    return ValidationManager.using(client)
 
 
 @pytest.fixture

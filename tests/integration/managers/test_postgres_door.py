@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from openmanus_rl.errors import AuthError, ConflictError, NotFoundError, SchemaMismatch
-from openmanus_rl.gateway import Row
-from openmanus_rl.gateway.postgres import connect, session
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.postgres import connect, session
+from openmanus_rl.transport.rest import Row
 
 INSERT = "insert into public.environments (id, name) values (%s, %s)"
 

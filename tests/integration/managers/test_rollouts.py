@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, TransitionError
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import (
     GenerationManager,
     ObservationManager,
@@ -72,16 +73,16 @@ def test_a_rollout_is_recorded_turn_by_turn_and_read_back(rollouts: Rollouts, ru
     ]
 
 
-def test_episode_zero_and_an_empty_observation_are_valid(rollouts: Rollouts, gateway: Gateway, run: Row) -> None:
+def test_episode_zero_and_an_empty_observation_are_valid(rollouts: Rollouts, client: Client, run: Row) -> None:
     rollout = rollouts.create_rollout(run["id"], 0, "alfworld", "")
     turn_id = rollouts.log_agent_state(rollout["id"], 0, "", "")
 
-    turn = TurnManager.using(gateway).get_turn(turn_id)
+    turn = TurnManager.using(client).get_turn(turn_id)
     assert (rollout["episode_number"], rollout["task_description"]) == (0, "")
     assert (turn["observation"], turn["action"], turn["thought"]) == ("", "", None)
 
 
-def test_a_turn_and_all_in_it_are_written_together(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+def test_a_turn_and_all_in_it_are_written_together(rollouts: Rollouts, client: Client, rollout: Row) -> None:
     turn_id = rollouts.log_agent_state(
         rollout["id"],
         3,
@@ -93,17 +94,17 @@ def test_a_turn_and_all_in_it_are_written_together(rollouts: Rollouts, gateway: 
         generations=[{"prompt_ids": [1], "completion_ids": [2, 3], "logprobs": [-0.5, -0.25]}],
     )
 
-    calls = ToolCallManager.using(gateway).list_tool_calls(agent_state_id=turn_id)
+    calls = ToolCallManager.using(client).list_tool_calls(agent_state_id=turn_id)
     assert [call["tool_name"] for call in calls] == ["x", "y"]
-    assert ObservationManager.using(gateway).list_observations(agent_state_id=turn_id)[0]["media_path"] == "a.png"
-    assert GenerationManager.using(gateway).list_generations(agent_state_id=turn_id)[0]["logprobs"] == [-0.5, -0.25]
-    assert RewardManager.using(gateway).list_rewards(rollout["id"])[0]["step_number"] == 3
-    assert ToolCallManager.using(gateway).get_tool_call(calls[0]["id"]) == calls[0]
+    assert ObservationManager.using(client).list_observations(agent_state_id=turn_id)[0]["media_path"] == "a.png"
+    assert GenerationManager.using(client).list_generations(agent_state_id=turn_id)[0]["logprobs"] == [-0.5, -0.25]
+    assert RewardManager.using(client).list_rewards(rollout["id"])[0]["step_number"] == 3
+    assert ToolCallManager.using(client).get_tool_call(calls[0]["id"]) == calls[0]
 
 
-def test_observations_and_generations_may_follow_their_turn(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+def test_observations_and_generations_may_follow_their_turn(rollouts: Rollouts, client: Client, rollout: Row) -> None:
     turn_id = rollouts.log_agent_state(rollout["id"], 1, "o", "a", observations=[{"kind": "page", "text": "<p>"}])
-    observations, generations = ObservationManager.using(gateway), GenerationManager.using(gateway)
+    observations, generations = ObservationManager.using(client), GenerationManager.using(client)
 
     seen = observations.log_observation(turn_id, "screenshot", media_path="b.png")
     made = generations.log_generation(
@@ -119,12 +120,12 @@ def test_observations_and_generations_may_follow_their_turn(rollouts: Rollouts, 
         generations.log_generation(turn_id, completion_ids=[1, 2], logprobs=[-0.1])
 
 
-def test_a_turn_with_a_bad_tool_call_is_not_written_at_all(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+def test_a_turn_with_a_bad_tool_call_is_not_written_at_all(rollouts: Rollouts, client: Client, rollout: Row) -> None:
     with pytest.raises(InvalidInput) as caught:
         rollouts.log_agent_state(rollout["id"], 1, "o", "a", tool_calls=[{"tool_name": "x"}, {"tool_name": ""}])
 
     assert caught.value.field == "tool_name"
-    assert TurnManager.using(gateway).list_turns(rollout["id"]).rows == []
+    assert TurnManager.using(client).list_turns(rollout["id"]).rows == []
 
 
 def test_a_step_number_is_taken_once(rollouts: Rollouts, rollout: Row) -> None:
@@ -134,21 +135,21 @@ def test_a_step_number_is_taken_once(rollouts: Rollouts, rollout: Row) -> None:
         rollouts.log_agent_state(rollout["id"], 1, "o", "another")
 
 
-def test_the_same_turn_again_changes_nothing(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+def test_the_same_turn_again_changes_nothing(rollouts: Rollouts, client: Client, rollout: Row) -> None:
     turn_id = new_id()
     for action in ("first", "second"):
         assert rollouts.log_agent_state(rollout["id"], 1, "o", action, turn_id=turn_id) == turn_id
 
-    assert TurnManager.using(gateway).get_by_step_number(rollout["id"], 1)["action"] == "first"
+    assert TurnManager.using(client).get_by_step_number(rollout["id"], 1)["action"] == "first"
 
 
-def test_concurrent_tool_calls_each_get_a_place(rollouts: Rollouts, gateway: Gateway, rollout: Row) -> None:
+def test_concurrent_tool_calls_each_get_a_place(rollouts: Rollouts, client: Client, rollout: Row) -> None:
     turn_id = rollouts.log_agent_state(rollout["id"], 1, "o", "a")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda name: rollouts.log_tool_call(turn_id, name), [f"tool {n}" for n in range(8)]))
 
-    calls = ToolCallManager.using(gateway).list_tool_calls(agent_state_id=turn_id)
+    calls = ToolCallManager.using(client).list_tool_calls(agent_state_id=turn_id)
     assert [call["position"] for call in calls] == list(range(8))
     assert len({call["tool_name"] for call in calls}) == 8
 
@@ -207,8 +208,8 @@ def test_rollouts_are_listed_by_what_they_are(rollouts: Rollouts, run: Row) -> N
     assert rollouts.list_rollouts(training_run_id=run["id"], source="manual", limit=1, count=True).total == 4
 
 
-def test_a_runs_figures_follow_its_rollouts(rollouts: Rollouts, gateway: Gateway, run: Row) -> None:
-    runs = TrainingRunManager.using(gateway)
+def test_a_runs_figures_follow_its_rollouts(rollouts: Rollouts, client: Client, run: Row) -> None:
+    runs = TrainingRunManager.using(client)
     assert runs.get_metrics(run["id"])["success_rate"] is None
     ids = [rollouts.create_rollout(run["id"], n, "alfworld", "t")["id"] for n in range(4)]
     rollouts.complete_rollout(ids[0], "success", 2.0, 10)
@@ -229,8 +230,8 @@ def test_a_runs_figures_follow_its_rollouts(rollouts: Rollouts, gateway: Gateway
     assert runs.get_metrics(run["id"])["success_rate"] == 0.0
 
 
-def test_a_verdict_can_be_revised(gateway: Gateway, rollout: Row) -> None:
-    validations = ValidationManager.using(gateway)
+def test_a_verdict_can_be_revised(client: Client, rollout: Row) -> None:
+    validations = ValidationManager.using(client)
     first = validations.log_validation(rollout["id"], "error", validator_name="judge", message="timed out")
     second = validations.log_validation(rollout["id"], "pass", validator_name="judge", score=0.9)
 

@@ -9,8 +9,10 @@ import psycopg
 import pytest
 
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, TransitionError
-from openmanus_rl.gateway import Filter, Gateway, Row
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.filters import Filter
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import MetricManager, StatusHistoryManager, TrainingRunManager
 
 Runs = type[TrainingRunManager]
@@ -106,21 +108,21 @@ def test_a_json_path_can_be_filtered_by(runs: Runs) -> None:
     assert [row["id"] for row in found] == [made["id"]]
 
 
-def test_a_status_moves_with_its_metrics_and_leaves_a_history(runs: Runs, gateway: Gateway, run: Row) -> None:
+def test_a_status_moves_with_its_metrics_and_leaves_a_history(runs: Runs, client: Client, run: Row) -> None:
     runs.update_status(run["id"], "interrupted", {"reward": 1.0}, message="preempted")
     runs.update_status(run["id"], "running")
     done = runs.update_status(run["id"], "completed", metrics={"loss": 0.1})
 
     assert done["summary"] == {"reward": 1.0, "loss": 0.1}
     assert done["finished_at"] is not None
-    history = StatusHistoryManager.using(gateway).list_changes(entity_id=run["id"])
+    history = StatusHistoryManager.using(client).list_changes(entity_id=run["id"])
     assert [(change["old_status"], change["new_status"], change["message"]) for change in history] == [
         (None, "running", None),
         ("running", "interrupted", "preempted"),
         ("interrupted", "running", None),
         ("running", "completed", None),
     ]
-    assert StatusHistoryManager.using(gateway).get_change(history[1]["id"]) == history[1]
+    assert StatusHistoryManager.using(client).get_change(history[1]["id"]) == history[1]
 
 
 def test_a_completed_run_cannot_run_again(runs: Runs, run: Row) -> None:
@@ -159,10 +161,10 @@ def test_updates_merge_objects_and_leave_the_rest(runs: Runs, run: Row) -> None:
     assert (changed["name"], changed["description"], changed["visibility"]) == ("a run", "second try", "public")
 
 
-def test_a_run_that_only_logs_metrics_is_as_far_as_they_are(runs: Runs, gateway: Gateway) -> None:
+def test_a_run_that_only_logs_metrics_is_as_far_as_they_are(runs: Runs, client: Client) -> None:
     run = runs.create_run(name="only logs", total_steps=2)
     for step in (0, 1):
-        MetricManager.using(gateway).log(run["id"], {"loss": 1.0}, step=step)
+        MetricManager.using(client).log(run["id"], {"loss": 1.0}, step=step)
     listed = runs.list_runs(filters=[Filter.eq("id", run["id"])])[0]
     for found in (runs.get_run(run["id"]), listed):
         assert (found["current_step"], found["progress"]) == (1, 1)
@@ -176,10 +178,10 @@ def test_a_heartbeat_notes_progress(runs: Runs, run: Row) -> None:
     assert (found["heartbeat_at"], found["progress"], found["current_step"]) == (beat, 0.25, 10)
 
 
-def test_a_run_whose_heartbeat_stopped_is_shown_as_stalled(runs: Runs, gateway: Gateway) -> None:
+def test_a_run_whose_heartbeat_stopped_is_shown_as_stalled(runs: Runs, client: Client) -> None:
     made = runs.create_run(f"silent {uuid4()}", heartbeat_timeout_seconds=60)
-    assert gateway.database_url is not None
-    with psycopg.connect(gateway.database_url) as connection:
+    assert client.database_url is not None
+    with psycopg.connect(client.database_url) as connection:
         connection.execute(
             "update public.training_runs set heartbeat_at = now() - interval '2 minutes' where id = %s", [made["id"]]
         )
@@ -198,9 +200,9 @@ def test_deleting_a_run_takes_what_hangs_on_it(runs: Runs, run: Row, rollout: Ro
         rollouts.get_rollout(rollout["id"])
 
 
-def test_the_publishable_key_sees_public_runs_alone(runs: Runs, gateway: Gateway, run: Row) -> None:
+def test_the_publishable_key_sees_public_runs_alone(runs: Runs, client: Client, run: Row) -> None:
     public = runs.create_run("shown", visibility="public")
-    anyone = TrainingRunManager.using(gateway.as_anonymous())
+    anyone = TrainingRunManager.using(client.as_anonymous())
 
     assert anyone.get_run(public["id"])["name"] == "shown"
     with pytest.raises(NotFoundError):

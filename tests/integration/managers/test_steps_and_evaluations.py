@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError, TransitionError
-from openmanus_rl.gateway import Gateway, Row
 from openmanus_rl.records.ids import new_id, step_id
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.rest import Row
 from openmanus_rl.utils.supabase_db import (
     EvaluationManager,
     EvaluationResultManager,
@@ -20,8 +21,8 @@ from openmanus_rl.utils.supabase_db import (
 )
 
 
-def test_a_step_is_started_measured_and_completed(gateway: Gateway, run: Row) -> None:
-    steps = TrainingStepManager.using(gateway)
+def test_a_step_is_started_measured_and_completed(client: Client, run: Row) -> None:
+    steps = TrainingStepManager.using(client)
     started = steps.start_step(run["id"], 10, phase="rollout")
     steps.update_step(run["id"], 10, rollout_progress=0.5, metrics={"a": 1})
     done = steps.complete_step(run["id"], 10, phase="training", loss=0.3, kl=0.01, tokens=1000, metrics={"b": 2})
@@ -34,8 +35,8 @@ def test_a_step_is_started_measured_and_completed(gateway: Gateway, run: Row) ->
         steps.update_status(run["id"], 10, "running")
 
 
-def test_figures_of_a_step_that_diverged_are_kept(gateway: Gateway, run: Row) -> None:
-    steps = TrainingStepManager.using(gateway)
+def test_figures_of_a_step_that_diverged_are_kept(client: Client, run: Row) -> None:
+    steps = TrainingStepManager.using(client)
     steps.start_step(run["id"], 1)
     steps.update_step(run["id"], 1, loss=math.nan, grad_norm=math.inf)
 
@@ -47,8 +48,8 @@ def test_figures_of_a_step_that_diverged_are_kept(gateway: Gateway, run: Row) ->
     assert caught.value.field == "metrics.loss"
 
 
-def test_steps_are_listed_in_order_and_by_range(gateway: Gateway, run: Row) -> None:
-    steps = TrainingStepManager.using(gateway)
+def test_steps_are_listed_in_order_and_by_range(client: Client, run: Row) -> None:
+    steps = TrainingStepManager.using(client)
     for step in (3, 1, 2):
         steps.start_step(run["id"], step)
 
@@ -60,9 +61,9 @@ def test_steps_are_listed_in_order_and_by_range(gateway: Gateway, run: Row) -> N
         steps.update_step(run["id"], 9, loss=1.0)
 
 
-def test_groups_number_themselves_and_count_their_rollouts(gateway: Gateway, run: Row) -> None:
-    step = TrainingStepManager.using(gateway).start_step(run["id"], 1)
-    groups, rollouts = RolloutGroupManager.using(gateway), RolloutManager.using(gateway)
+def test_groups_number_themselves_and_count_their_rollouts(client: Client, run: Row) -> None:
+    step = TrainingStepManager.using(client).start_step(run["id"], 1)
+    groups, rollouts = RolloutGroupManager.using(client), RolloutManager.using(client)
     made = [groups.create_group(training_step_id=step["id"], task_description="find the ball") for _ in range(3)]
     for reward in (0.0, 1.0):
         rollout = rollouts.create_rollout(group_id=made[0]["id"])
@@ -87,9 +88,9 @@ def test_groups_number_themselves_and_count_their_rollouts(gateway: Gateway, run
     assert rollouts.list_rollouts(group_id=group["id"]).rows == []
 
 
-def test_groups_made_at_once_each_get_a_number(gateway: Gateway, run: Row) -> None:
-    step = TrainingStepManager.using(gateway).start_step(run["id"], 1)
-    groups = RolloutGroupManager.using(gateway)
+def test_groups_made_at_once_each_get_a_number(client: Client, run: Row) -> None:
+    step = TrainingStepManager.using(client).start_step(run["id"], 1)
+    groups = RolloutGroupManager.using(client)
 
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: groups.create_group(training_step_id=step["id"]), range(8)))
@@ -98,8 +99,8 @@ def test_groups_made_at_once_each_get_a_number(gateway: Gateway, run: Row) -> No
     assert len({group["id"] for group in made}) == 8
 
 
-def test_a_group_has_exactly_one_parent(gateway: Gateway) -> None:
-    groups = RolloutGroupManager.using(gateway)
+def test_a_group_has_exactly_one_parent(client: Client) -> None:
+    groups = RolloutGroupManager.using(client)
 
     with pytest.raises(InvalidInput, match="exactly one parent"):
         groups.create_group()
@@ -109,10 +110,10 @@ def test_a_group_has_exactly_one_parent(gateway: Gateway) -> None:
         groups.create_group(training_step_id=new_id(), number=0)
 
 
-def test_an_evaluation_is_measured_by_its_rollouts(gateway: Gateway, run: Row) -> None:
-    evaluations, rollouts = EvaluationManager.using(gateway), RolloutManager.using(gateway)
+def test_an_evaluation_is_measured_by_its_rollouts(client: Client, run: Row) -> None:
+    evaluations, rollouts = EvaluationManager.using(client), RolloutManager.using(client)
     evaluation = evaluations.create_evaluation(run["id"], step=5, model="policy-5", environment="alfworld")
-    group = RolloutGroupManager.using(gateway).create_group(evaluation_id=evaluation["id"])
+    group = RolloutGroupManager.using(client).create_group(evaluation_id=evaluation["id"])
     for status, reward in (("success", 1.0), ("failed", 0.0), ("failed", 0.5)):
         rollout = rollouts.create_rollout(group_id=group["id"])
         rollouts.complete_rollout(rollout["id"], status, reward, 4)  # type: ignore[arg-type]
@@ -126,8 +127,8 @@ def test_an_evaluation_is_measured_by_its_rollouts(gateway: Gateway, run: Row) -
     assert evaluations.get_evaluation(evaluation["id"]) == done
 
 
-def test_a_baseline_may_stand_alone(gateway: Gateway, run: Row) -> None:
-    evaluations = EvaluationManager.using(gateway)
+def test_a_baseline_may_stand_alone(client: Client, run: Row) -> None:
+    evaluations = EvaluationManager.using(client)
     model = f"model {new_id()}"
     baseline = evaluations.create_baseline(model=model, environment="alfworld")
     evaluations.create_evaluation(run["id"], model=model)
@@ -140,8 +141,8 @@ def test_a_baseline_may_stand_alone(gateway: Gateway, run: Row) -> None:
     assert caught.value.field == "success_rate"
 
 
-def test_checkpoints_are_known_by_run_and_number(gateway: Gateway, run: Row) -> None:
-    checkpoints = ModelCheckpointManager.using(gateway)
+def test_checkpoints_are_known_by_run_and_number(client: Client, run: Row) -> None:
+    checkpoints = ModelCheckpointManager.using(client)
     assert checkpoints.get_latest(run["id"]) is None
     first = checkpoints.save_checkpoint(run["id"], 1, f"{run['id']}/checkpoint_1.pt", {"reward": 1.0}, step=100)
     again = checkpoints.save_checkpoint(run["id"], 1, metrics={"loss": 0.1}, size_bytes=12)
@@ -158,8 +159,8 @@ def test_checkpoints_are_known_by_run_and_number(gateway: Gateway, run: Row) -> 
         checkpoints.get_by_number(run["id"], 2)
 
 
-def test_a_checkpoints_evaluation_replaces_its_earlier_self(gateway: Gateway, run: Row) -> None:
-    checkpoints, results = ModelCheckpointManager.using(gateway), EvaluationResultManager.using(gateway)
+def test_a_checkpoints_evaluation_replaces_its_earlier_self(client: Client, run: Row) -> None:
+    checkpoints, results = ModelCheckpointManager.using(client), EvaluationResultManager.using(client)
     checkpoint = checkpoints.save_checkpoint(run["id"], 1)
     first = checkpoints.log_evaluation(checkpoint["id"], "alfworld", success_rate=0.5, episode_count=10)
     second = checkpoints.log_evaluation(checkpoint["id"], "alfworld", success_rate=0.75, metrics={"a": 1})

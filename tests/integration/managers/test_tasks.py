@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError
-from openmanus_rl.gateway import Gateway
+from openmanus_rl.transport.client import Client
 from openmanus_rl.utils.supabase_db import EnvironmentManager, TaskManager, ValidatorManager
 
 
@@ -16,8 +16,8 @@ def environment() -> str:
     return f"environment {uuid4()}"
 
 
-def test_an_environment_is_saved_by_name(gateway: Gateway, environment: str) -> None:
-    environments = EnvironmentManager.using(gateway)
+def test_an_environment_is_saved_by_name(client: Client, environment: str) -> None:
+    environments = EnvironmentManager.using(client)
     first = environments.save_environment(environment, kind="text", spec={"rooms": 3})
     second = environments.save_environment(environment, spec={"keys": 1})
 
@@ -31,8 +31,8 @@ def test_an_environment_is_saved_by_name(gateway: Gateway, environment: str) -> 
         environments.get_environment(environment)
 
 
-def test_importing_again_updates_by_external_id(gateway: Gateway, environment: str) -> None:
-    tasks = TaskManager.using(gateway)
+def test_importing_again_updates_by_external_id(client: Client, environment: str) -> None:
+    tasks = TaskManager.using(client)
     batch = [
         {
             "external_id": n,
@@ -51,12 +51,12 @@ def test_importing_again_updates_by_external_id(gateway: Gateway, environment: s
     assert tasks.list_tasks(environment=environment, count=True).total == 3
     changed = tasks.get_by_external_id("1", environment=environment)
     assert changed["description"] == "find the other ball"
-    validators = ValidatorManager.using(gateway).list_validators(task=changed["id"])
+    validators = ValidatorManager.using(client).list_validators(task=changed["id"])
     assert [(v["external_id"], v["kind"]) for v in validators] == [("default", "exact"), ("judge", "judge")]
 
 
-def test_a_refused_task_does_not_lose_its_neighbours(gateway: Gateway, environment: str) -> None:
-    tasks = TaskManager.using(gateway)
+def test_a_refused_task_does_not_lose_its_neighbours(client: Client, environment: str) -> None:
+    tasks = TaskManager.using(client)
     result = tasks.import_tasks(
         [
             {"external_id": "a", "description": "good"},
@@ -73,15 +73,15 @@ def test_a_refused_task_does_not_lose_its_neighbours(gateway: Gateway, environme
         result.raise_if_refused()
 
 
-def test_an_import_that_is_no_list_of_tasks_is_refused_before_anything_is_sent(gateway: Gateway) -> None:
+def test_an_import_that_is_no_list_of_tasks_is_refused_before_anything_is_sent(client: Client) -> None:
     with pytest.raises(InvalidInput, match="task 1: an object is expected"):
-        TaskManager.using(gateway).import_tasks([{"description": "x"}, "y"])  # type: ignore[list-item]
+        TaskManager.using(client).import_tasks([{"description": "x"}, "y"])  # type: ignore[list-item]
     with pytest.raises(InvalidInput, match="validators must be a list"):
-        TaskManager.using(gateway).import_tasks([{"description": "x", "validators": "exact"}])
+        TaskManager.using(client).import_tasks([{"description": "x", "validators": "exact"}])
 
 
-def test_a_large_import_goes_in_parts_and_numbers_its_refusals(gateway: Gateway, environment: str) -> None:
-    tasks = TaskManager.using(gateway)
+def test_a_large_import_goes_in_parts_and_numbers_its_refusals(client: Client, environment: str) -> None:
+    tasks = TaskManager.using(client)
     batch = [{"external_id": str(n), "description": "" if n in (3, 703) else f"task {n}"} for n in range(1100)]
 
     result = tasks.import_tasks(batch, environment=environment)
@@ -90,22 +90,22 @@ def test_a_large_import_goes_in_parts_and_numbers_its_refusals(gateway: Gateway,
     assert tasks.list_tasks(environment=environment, limit=1, count=True).total == 1098
 
 
-def test_tasks_are_saved_found_listed_and_deleted(gateway: Gateway, environment: str) -> None:
-    tasks = TaskManager.using(gateway)
+def test_tasks_are_saved_found_listed_and_deleted(client: Client, environment: str) -> None:
+    tasks = TaskManager.using(client)
     loose = tasks.save_task("no external id", environment=environment)
     named = tasks.save_task(
         "find the ball", environment=environment, external_id="1", split="test", expected_answer="42"
     )
-    validator = ValidatorManager.using(gateway).save_validator(named["id"], kind="exact", spec={"a": 1})
+    validator = ValidatorManager.using(client).save_validator(named["id"], kind="exact", spec={"a": 1})
 
     assert tasks.get_task(named["id"]) == named
     assert [t["id"] for t in tasks.list_tasks(environment=environment, split="test")] == [named["id"]]
     assert [t["id"] for t in tasks.list_tasks(environment=environment, description_contains="EXTERNAL")] == [
         loose["id"]
     ]
-    assert ValidatorManager.using(gateway).get_validator(validator["id"]) == validator
+    assert ValidatorManager.using(client).get_validator(validator["id"]) == validator
     tasks.delete_task(named["id"])
     with pytest.raises(NotFoundError):
-        ValidatorManager.using(gateway).get_validator(validator["id"])
+        ValidatorManager.using(client).get_validator(validator["id"])
     with pytest.raises(NotFoundError, match="unknown"):
         tasks.get_by_external_id("1", environment=environment)

@@ -37,7 +37,7 @@ def _end_couriers(home: Path) -> None:
 
 def _delivers(process: psutil.Process, home: Path) -> bool:
     line = process.info["cmdline"] or []
-    return "openmanus_rl.recorder" in line and any(str(home) in part for part in line)
+    return "openmanus_rl.delivery" in line and any(str(home) in part for part in line)
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import connect, spool_root
+from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.destination import connect
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import find_spools, hurry
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import find_spools, hurry
+from openmanus_rl.spool.writer import SpoolWriter
 
 from . import faulty_server
 from .conftest import Query, wait_until
@@ -43,7 +44,7 @@ def writer(root: Path) -> Iterator[SpoolWriter]:
 
 def start_courier(root: Path) -> subprocess.Popen[bytes]:
     with (root / "courier.log").open("ab") as log:
-        return subprocess.Popen([sys.executable, "-m", "openmanus_rl.recorder", str(root)], stdout=log, stderr=log)
+        return subprocess.Popen([sys.executable, "-m", "openmanus_rl.delivery", str(root)], stdout=log, stderr=log)
 
 
 def log_of(root: Path) -> str:
@@ -193,7 +194,7 @@ def test_flush_waits_for_what_was_only_in_memory_when_it_began(query: Query, mon
             return real_write(file, data)
 
         with monkeypatch.context() as patch:
-            patch.setattr("openmanus_rl.recorder.spool.os.write", full)
+            patch.setattr("openmanus_rl.spool.writer.os.write", full)
             run.log({"loss": 1.0}, step=0)
             run.log({"loss": 2.0}, step=1)
             assert (run.stats.in_memory, run.stats.queued, run.stats.lost) == (2, 2, 0)

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from openmanus_rl.delivery.batches import Batch
+from openmanus_rl.delivery.courier import Courier, Sink
+from openmanus_rl.delivery.destination import connect
 from openmanus_rl.errors import OpenManusError, TransientError
-from openmanus_rl.recorder.courier import Courier, Sink
-from openmanus_rl.recorder.destination import connect, spool_root
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import Batch, Spool, find_spools
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import Spool, find_spools
+from openmanus_rl.spool.writer import SpoolWriter
 
 from . import faulty_server
 from .conftest import Query, wait_until
@@ -119,7 +121,7 @@ def test_the_pause_that_a_server_asks_for_is_kept(
         pauses.append(seconds)
         server.fault = None
 
-    monkeypatch.setattr("openmanus_rl.recorder.courier.time.sleep", sleep)
+    monkeypatch.setattr("openmanus_rl.delivery.courier.time.sleep", sleep)
     Courier(tmp_path / "spools", connect=lambda: connect(settings)).run(until_idle_seconds=0)
     assert pauses[0] >= 7
     assert counts(query, run_id) == (20, 20, 20, 20)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openmanus_rl.gateway.loading import Loader
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.loading import Loader
 
 from .conftest import Query
 

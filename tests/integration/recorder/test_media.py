@@ -14,17 +14,18 @@ import numpy
 import pytest
 
 import openmanus_rl
+from openmanus_rl.connections import get_client
+from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.destination import connect
+from openmanus_rl.delivery.uploads import Uploads
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.gateway import get_gateway
-from openmanus_rl.recorder.blobs import BlobStore, blob_path, checkpoint_records, media_record
-from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import connect, spool_root
-from openmanus_rl.recorder.media import Blob, Lifter, inline
-from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import Spool
-from openmanus_rl.recorder.uploads import Uploads
+from openmanus_rl.media.blobs import BlobStore, blob_path, checkpoint_records, media_record
+from openmanus_rl.media.content import Blob, Lifter, inline
 from openmanus_rl.records.ids import checkpoint_id, new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import Spool
+from openmanus_rl.spool.writer import SpoolWriter
 
 from . import faulty_server
 from .conftest import Query, wait_until
@@ -87,7 +88,7 @@ def courier_of(recorded: Recorded, **options: Any) -> Courier:
 
 def stored(path: str | None, bucket: str = "media") -> bytes:
     assert path is not None
-    return get_gateway().storage.download_bytes(bucket, path)
+    return get_client().storage.download_bytes(bucket, path)
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from openmanus_rl.recorder.recording import Recording
-from openmanus_rl.recorder.blobs import BlobStore, checkpoint_records, media_record
+from openmanus_rl.media.blobs import BlobStore, checkpoint_records, media_record
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
 run_id = new_id()
@@ -284,7 +285,7 @@ def test_over_http_alone_files_arrive_too(recorded: Recorded, query: Query, monk
 def test_what_is_over_the_limit_is_refused_alone_and_can_be_sent_again(
     recorded: Recorded, query: Query, cli: Any, recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openmanus_rl.recorder.uploads._ASK_FIRST_BYTES", 400_000)
+    monkeypatch.setattr("openmanus_rl.delivery.uploads._ASK_FIRST_BYTES", 400_000)
     large = os.urandom(350_000)  # told to be too large by the server
     larger = os.urandom(450_000)  # and this one before it is sent
     paths = [recorded.log(content) for content in (PNG, large, larger, b"small")]

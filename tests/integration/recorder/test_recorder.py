@@ -18,12 +18,13 @@ import pytest
 import openmanus_rl
 import openmanus_rl.recorder
 import openmanus_rl.records.ids
+from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.destination import connect
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError
-from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import connect, spool_root
-from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import Spool, find_spools
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import Spool, find_spools
+from openmanus_rl.spool.writer import SpoolWriter
 
 from .conftest import Query, wait_until
 
@@ -431,7 +432,7 @@ def test_a_full_disk_keeps_records_in_memory_until_there_is_room(
             return real_write(descriptor, data[: room.pop()])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("openmanus_rl.recorder.spool.os.write", full)
+    monkeypatch.setattr("openmanus_rl.spool.writer.os.write", full)
     for name in ("torn", "kept"):
         writer.append(
             "training_runs", {"id": openmanus_rl.records.ids.new_id(), "run_name": f"{run_id}-{name}", "name": name}

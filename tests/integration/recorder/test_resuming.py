@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 
 import openmanus_rl
+from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.destination import connect
 from openmanus_rl.errors import InvalidInput, OpenManusError
-from openmanus_rl.gateway import Gateway
 from openmanus_rl.managers.metrics import MetricManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.steps import TrainingStepManager
 from openmanus_rl.recorder import Run
-from openmanus_rl.recorder.courier import Courier
-from openmanus_rl.recorder.destination import connect, spool_root
-from openmanus_rl.recorder.spools import find_spools
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import find_spools
+from openmanus_rl.transport.client import Client
 
 from . import faulty_server
 from .conftest import Query, wait_until
@@ -150,14 +151,14 @@ def test_a_rewind_misses_nothing_that_is_delivered_while_it_looks_where_the_run_
     with start(name, mode="offline", rewind_to_step=0) as run:
         assert list(run.rewinds) == rewinds
         run.step(1).finish()
-    look = Gateway.select_one
+    look = Client.select_one
 
-    def deliver_after_the_look(gateway: Gateway, *args: Any, **options: Any) -> Any:
-        found = look(gateway, *args, **options)
+    def deliver_after_the_look(client: Client, *args: Any, **options: Any) -> Any:
+        found = look(client, *args, **options)
         deliver()
         return found
 
-    monkeypatch.setattr(Gateway, "select_one", deliver_after_the_look)
+    monkeypatch.setattr(Client, "select_one", deliver_after_the_look)
     with start(name, rewind_to_step=0) as again:
         assert (list(again.rewinds), again.next_step) == ([*rewinds, 0], 1)
 

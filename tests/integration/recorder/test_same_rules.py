@@ -11,13 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from openmanus_rl.gateway import get_gateway
-from openmanus_rl.gateway.loading import Loader
+from openmanus_rl.connections import get_client
+from openmanus_rl.delivery.destination import HttpSink
+from openmanus_rl.delivery.reading import SpoolReader
 from openmanus_rl.managers.batches import write_batch
-from openmanus_rl.recorder.destination import HttpSink
-from openmanus_rl.recorder.reading import SpoolReader
-from openmanus_rl.recorder.spool import Position, SpoolWriter
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.spool.files import Position
+from openmanus_rl.spool.writer import SpoolWriter
+from openmanus_rl.transport.loading import Loader
 
 from .conftest import Query
 
@@ -100,7 +101,7 @@ _BATCHES: dict[str, Callable[[Lines], Lines]] = {
 @pytest.fixture(params=["COPY", "HTTP"])
 def sink(request: pytest.FixtureRequest, stack: Any, recorder_env: dict[str, str]) -> Iterator[Any]:  # noqa: ARG001
     if request.param == "HTTP":
-        yield HttpSink(get_gateway())
+        yield HttpSink(get_client())
         return
     loader = Loader(stack.database_url)
     yield loader

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import openmanus_rl
-from openmanus_rl.recorder.blobs import BlobStore, media_record
-from openmanus_rl.recorder.destination import spool_root
-from openmanus_rl.recorder.spool import SpoolWriter
-from openmanus_rl.recorder.spools import Progress, Spool, find_spools
+from openmanus_rl.media.blobs import BlobStore, media_record
 from openmanus_rl.records.ids import creation_change_id, new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import Progress, Spool, find_spools
+from openmanus_rl.spool.writer import SpoolWriter
 
 from ..conftest import Command
 from .conftest import Query

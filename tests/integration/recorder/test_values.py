@@ -16,9 +16,9 @@ import torch
 
 import openmanus_rl
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.recorder.destination import spool_root
-from openmanus_rl.recorder.spools import find_spools
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import find_spools
 
 from .conftest import Query, wait_until
 

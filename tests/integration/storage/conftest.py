@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from openmanus_rl.gateway import Gateway, RetryPolicy
 from openmanus_rl.managers.storage import StorageManager
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.retry import RetryPolicy
 
 
 class WatchedTransport(httpx.BaseTransport):
@@ -39,10 +40,10 @@ def transport() -> WatchedTransport:
 
 
 @pytest.fixture
-def gateway(stack: Any, transport: WatchedTransport) -> Iterator[Gateway]:
+def client(stack: Any, transport: WatchedTransport) -> Iterator[Client]:
     """The stack with its secret key; a retry waits next to nothing."""
     retry = RetryPolicy(first_delay_seconds=0.001, max_delay_seconds=0.05)
-    opened = Gateway.from_url_and_key(
+    opened = Client.from_url_and_key(
         stack.url, stack.secret_key, anon_key=stack.publishable_key, retry=retry, transport=transport
     )
     yield opened
@@ -50,9 +51,9 @@ def gateway(stack: Any, transport: WatchedTransport) -> Iterator[Gateway]:
 
 
 @pytest.fixture
-def manager(gateway: Gateway) -> type[StorageManager]:
-    """The manager on that gateway."""
-    return StorageManager.using(gateway)
+def manager(client: Client) -> type[StorageManager]:
+    """The manager on that client."""
+    return StorageManager.using(client)
 
 
 @pytest.fixture

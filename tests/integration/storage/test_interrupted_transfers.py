@@ -16,9 +16,10 @@ import psutil
 import pytest
 
 from openmanus_rl.errors import ChecksumMismatch, ConflictError, ConnectionFailed, LocalFileError
-from openmanus_rl.gateway import Gateway, RetryPolicy
-from openmanus_rl.gateway.embedded import find_stack
+from openmanus_rl.local.embedded import find_stack
 from openmanus_rl.managers.storage import StorageManager
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.retry import RetryPolicy
 
 Manager = type[StorageManager]
 MakeFile = Callable[..., Path]
@@ -29,7 +30,7 @@ SIZE_BYTES = 8 * 1024 * 1024
 def impatient(stack: Any) -> Manager:
     """A manager whose first failure is the last: its pause before a retry is longer than any limit."""
     retry = RetryPolicy(random=lambda: 1e9)
-    return StorageManager.using(Gateway.from_url_and_key(stack.url, stack.secret_key, retry=retry))
+    return StorageManager.using(Client.from_url_and_key(stack.url, stack.secret_key, retry=retry))
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_a_server_that_dies_amid_an_upload_leaves_nothing_half(
 def test_an_upload_outlives_the_death_of_the_server(
     stack: Any, kill_gateway: Callable[[], None], file: MakeFile, run_id: str
 ) -> None:
-    patient = StorageManager.using(Gateway.from_url_and_key(stack.url, stack.secret_key))
+    patient = StorageManager.using(Client.from_url_and_key(stack.url, stack.secret_key))
     content = os.urandom(SIZE_BYTES)
     path = patient.upload_checkpoint(run_id, 1, file("a.pt", content), on_progress=_once_halfway(kill_gateway))
     assert patient.download_bytes("model-checkpoints", path) == content

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from openmanus_rl.errors import ConflictError, InvalidInput, NotFoundError, TooLargeError, UnsupportedError
-from openmanus_rl.gateway import Gateway
 from openmanus_rl.managers.storage import BUCKETS, StorageManager
+from openmanus_rl.transport.client import Client
 
 Manager = type[StorageManager]
 MakeFile = Callable[..., Path]
@@ -66,8 +66,8 @@ def test_the_checksum_and_ones_own_metadata_are_kept(manager: Manager, file: Mak
 
 
 @pytest.mark.parametrize("bucket", BUCKETS)
-def test_limits_and_types_are_those_of_the_server(gateway: Gateway, bucket: str) -> None:
-    on_server = gateway.storage.bucket(bucket)
+def test_limits_and_types_are_those_of_the_server(client: Client, bucket: str) -> None:
+    on_server = client.storage.bucket(bucket)
     assert on_server.file_size_limit_bytes == BUCKETS[bucket].limit_bytes
     taken = on_server.allowed_mime_types
     assert BUCKETS[bucket].content_types == (None if taken is None else frozenset(taken))
@@ -82,9 +82,9 @@ def test_every_sensible_kind_of_file_is_accepted(manager: Manager, bucket: str, 
         assert manager.download_bytes(bucket, path) == extension.encode()
 
 
-def test_a_type_that_the_server_refuses_is_an_error_of_ours(gateway: Gateway, run_id: str) -> None:
+def test_a_type_that_the_server_refuses_is_an_error_of_ours(client: Client, run_id: str) -> None:
     with pytest.raises(UnsupportedError):
-        gateway.storage.upload_bytes("datasets", f"{run_id}/a.png", b"", content_type="image/png")
+        client.storage.upload_bytes("datasets", f"{run_id}/a.png", b"", content_type="image/png")
 
 
 def test_a_bucket_that_is_not_there_is_named_with_the_way_out(manager: Manager, file: MakeFile) -> None:
@@ -264,9 +264,9 @@ def test_a_signed_url_opens_nothing_else(manager: Manager, run_id: str) -> None:
         assert not anyone.get(url.partition("?")[0]).is_success
 
 
-def test_a_stranger_reads_and_writes_nothing(gateway: Gateway, manager: Manager, run_id: str) -> None:
+def test_a_stranger_reads_and_writes_nothing(client: Client, manager: Manager, run_id: str) -> None:
     path = manager.upload_bytes("logs", f"{run_id}/a.log", b"mine")
-    stranger = StorageManager.using(gateway.as_anonymous())
+    stranger = StorageManager.using(client.as_anonymous())
     assert not stranger.file_exists("logs", path)
     assert len(stranger.list_files("logs", run_id)) == 0
     assert stranger.delete_files("logs", [path]) == []

@@ -12,7 +12,7 @@ class Part:
         self.serving_pid: int | None = 7
 
 
-class Gateway:
+class Client:
     """A gateway whose answers are given, and the judge that looks at it every six seconds."""
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class Gateway:
 
 
 def test_a_gateway_that_neither_answers_nor_computes_hangs() -> None:
-    gateway = Gateway()
+    gateway = Client()
     gateway.silence = None
     assert [gateway.look(), gateway.look()] == [None, None]
     assert gateway.look() == "it neither answers nor computes"
 
 
 def test_a_gateway_that_computes_is_busy_for_two_minutes() -> None:
-    gateway = Gateway()
+    gateway = Client()
     gateway.silence = None
     verdicts = [gateway.look(cpu=0.5) for _ in range(25)]
     assert verdicts[:20] == [None] * 20
@@ -49,7 +49,7 @@ def test_a_gateway_that_computes_is_busy_for_two_minutes() -> None:
 
 
 def test_one_answer_ends_the_doubt() -> None:
-    gateway = Gateway()
+    gateway = Client()
     for _ in range(10):
         gateway.silence = None
         assert [gateway.look(), gateway.look()] == [None, None]
@@ -58,20 +58,20 @@ def test_one_answer_ends_the_doubt() -> None:
 
 
 def test_a_gateway_that_lost_a_well_postgres_is_replaced() -> None:
-    gateway = Gateway()
+    gateway = Client()
     gateway.silence, gateway.healthy = 61.0, False
     assert gateway.look(postgres_is_well=False) is None, "Postgres is away: no fault of the gateway's"
     assert "has not reached Postgres for 61 s" in str(gateway.look())
 
 
 def test_a_gateway_whose_queries_are_slow_is_left_alone() -> None:
-    gateway = Gateway()
+    gateway = Client()
     gateway.silence, gateway.healthy = 2.0, False  # Others' transactions go through: the pool is busy, not dead.
     assert [gateway.look() for _ in range(50)] == [None] * 50
 
 
 def test_a_gateway_that_is_being_started_is_not_judged() -> None:
-    gateway = Gateway()
+    gateway = Client()
     gateway.silence = None
     assert [gateway.look(), gateway.look()] == [None, None]
     gateway.part.serving_pid = None

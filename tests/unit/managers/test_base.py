@@ -8,7 +8,8 @@ import pytest
 from pytest_httpx import HTTPXMock
 
 from openmanus_rl.errors import BadResponse, InvalidInput, SchemaMismatch
-from openmanus_rl.gateway import Gateway, RetryPolicy
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.utils.supabase_db import EnvironmentManager, MemberManager, TrainingRunManager
 
 RUN_ID = "0197a1e2-0000-7000-8000-000000000001"
@@ -26,16 +27,14 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 @pytest.fixture
-def gateway() -> Gateway:
-    return Gateway.from_url_and_key("http://supabase.test", "sb_secret_x", retry=RetryPolicy(limit_seconds=0))
+def client() -> Client:
+    return Client.from_url_and_key("http://supabase.test", "sb_secret_x", retry=RetryPolicy(limit_seconds=0))
 
 
-def test_using_binds_a_manager_to_one_gateway_and_leaves_the_class_alone(
-    gateway: Gateway, httpx_mock: HTTPXMock
-) -> None:
+def test_using_binds_a_manager_to_one_gateway_and_leaves_the_class_alone(client: Client, httpx_mock: HTTPXMock) -> None:
     httpx_mock.add_response(json=[ENVIRONMENT])
 
-    bound = EnvironmentManager.using(gateway)
+    bound = EnvironmentManager.using(client)
 
     assert bound.get_environment("alfworld") == ENVIRONMENT
     assert issubclass(bound, EnvironmentManager)
@@ -43,27 +42,27 @@ def test_using_binds_a_manager_to_one_gateway_and_leaves_the_class_alone(
     assert EnvironmentManager._given_gateway is None
 
 
-def test_a_row_of_another_shape_points_to_the_migrations(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+def test_a_row_of_another_shape_points_to_the_migrations(client: Client, httpx_mock: HTTPXMock) -> None:
     httpx_mock.add_response(json=[{name: value for name, value in ENVIRONMENT.items() if name != "spec"}])
 
     with pytest.raises(SchemaMismatch, match=r"another shape \(spec\).*openmanus-rl migrate"):
-        EnvironmentManager.using(gateway).get_environment("alfworld")
+        EnvironmentManager.using(client).get_environment("alfworld")
 
 
 @pytest.mark.parametrize("answer", [{}, {"rows": {}}, {"rows": {"environments": []}}, [], "text"])
-def test_an_answer_without_the_row_is_not_taken_for_one(gateway: Gateway, httpx_mock: HTTPXMock, answer: Any) -> None:
+def test_an_answer_without_the_row_is_not_taken_for_one(client: Client, httpx_mock: HTTPXMock, answer: Any) -> None:
     httpx_mock.add_response(json=answer)
 
     with pytest.raises(BadResponse, match="the answer holds no row"):
-        EnvironmentManager.using(gateway).save_environment("alfworld")
+        EnvironmentManager.using(client).save_environment("alfworld")
 
 
-def test_ties_are_broken_so_that_pages_do_not_overlap(gateway: Gateway, httpx_mock: HTTPXMock) -> None:
+def test_ties_are_broken_so_that_pages_do_not_overlap(client: Client, httpx_mock: HTTPXMock) -> None:
     httpx_mock.add_response(json=[], is_reusable=True)
 
-    EnvironmentManager.using(gateway).list_environments(order_by=["kind", "-name"])
-    MemberManager.using(gateway).list_members()
-    TrainingRunManager.using(gateway).list_runs(order_by="-id")
+    EnvironmentManager.using(client).list_environments(order_by=["kind", "-name"])
+    MemberManager.using(client).list_members()
+    TrainingRunManager.using(client).list_runs(order_by="-id")
 
     assert [request.url.params["order"] for request in httpx_mock.get_requests()] == [
         "kind.asc.nullslast,name.desc.nullslast,id.asc.nullslast",
@@ -72,6 +71,6 @@ def test_ties_are_broken_so_that_pages_do_not_overlap(gateway: Gateway, httpx_mo
     ]
 
 
-def test_a_sort_key_must_be_a_column(gateway: Gateway) -> None:
+def test_a_sort_key_must_be_a_column(client: Client) -> None:
     with pytest.raises(InvalidInput):
-        EnvironmentManager.using(gateway).list_environments(order_by="name; drop table")
+        EnvironmentManager.using(client).list_environments(order_by="name; drop table")

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import orjson
 
+from openmanus_rl.delivery.reading import SpoolReader
+from openmanus_rl.delivery.turns import turns_of
 from openmanus_rl.recorder.columns import WholeRollout
-from openmanus_rl.recorder.plain import dump_line
-from openmanus_rl.recorder.reading import SpoolReader
-from openmanus_rl.recorder.spool import Position, SpoolWriter
-from openmanus_rl.recorder.turns import turns_of
+from openmanus_rl.spool.files import Position
+from openmanus_rl.spool.lines import dump_line
+from openmanus_rl.spool.writer import SpoolWriter
 
 
 class Kept:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from openmanus_rl.gateway.sqlstate import OWN_CODES
 from openmanus_rl.records.codes import ERROR_CODES
+from openmanus_rl.transport.sqlstate import OWN_CODES
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [

@@ -179,8 +179,8 @@ def test_no_call_takes_a_path_out_of_the_bucket(call: Callable[[], Any]) -> None
 
 
 def test_files_and_rows_go_through_the_same_gateway() -> None:
-    gateway: Any = NoGateway()
-    siblings = RolloutManager.using(gateway)._sibling(StorageManager)
+    client: Any = NoGateway()
+    siblings = RolloutManager.using(client)._sibling(StorageManager)
     assert issubclass(siblings, StorageManager)
-    assert siblings._gateway() is gateway
+    assert siblings._client() is client
     assert RolloutManager._sibling(StorageManager) is StorageManager

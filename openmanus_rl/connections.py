@@ -1,0 +1,154 @@
+"""Which Supabase to talk to: the one that the settings name, or the embedded one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+from openmanus_rl._launchers import Launch
+from openmanus_rl.errors import StackError
+from openmanus_rl.settings import Settings, load_settings
+from openmanus_rl.transport.client import Client
+from openmanus_rl.transport.http import HttpDoor, is_loopback
+from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.supabase_py import make_supabase_client
+
+if TYPE_CHECKING:
+    from openmanus_rl.transport.supabase_py import SupabaseClient
+
+__all__ = ["forget_clients", "get_client", "get_supabase", "open_client"]
+
+# Keyed by process too: what was made before a fork shares its sockets with the parent.
+_clients: dict[tuple[int, Settings], Client] = {}
+_supabase_clients: dict[tuple[int, Settings, bool], SupabaseClient] = {}
+# The embedded stack that a client was made for.
+_stacks: WeakKeyDictionary[Client, Stack] = WeakKeyDictionary()
+
+
+class Stack(Protocol):
+    """What the embedded stack tells about itself."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def publishable_key(self) -> str: ...
+    @property
+    def secret_key(self) -> str: ...
+    @property
+    def database_url(self) -> str: ...
+    def is_current(self) -> bool: ...
+
+
+def get_client(settings: Settings | None = None) -> Client:
+    """Return this process's client for the settings, starting the embedded stack if nothing names another."""
+    settings = _without_run(settings or load_settings())
+    key = (os.getpid(), settings)
+    client = _clients.get(key)
+    if client is None or not _is_current(client):
+        client = _clients[key] = _connect(settings)
+    return client
+
+
+def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None) -> SupabaseClient:
+    """Return supabase-py's own client with the service role key, or the anon key; its errors are its own."""
+    settings = _without_run(settings or load_settings())
+    key = (os.getpid(), settings, use_anon_key)
+    client = _supabase_clients.get(key)
+    if client is None:
+        client = _supabase_clients.setdefault(key, _new_client(settings, use_anon_key=use_anon_key))
+    return client
+
+
+def open_client(settings: Settings) -> Client:
+    """Return a client for the caller alone, who closes its `door`; the embedded stack is looked for, not started."""
+    if not settings.is_embedded:
+        return Client.connect(settings, proof_key=_proof_key(settings))
+    from openmanus_rl.local.embedded import find_stack
+
+    stack = find_stack(settings.home)
+    if stack is None:
+        raise StackError(f"the embedded stack in {settings.home} does not run", hint="`openmanus-rl up` starts it")
+    return _to_stack(stack, settings)
+
+
+def forget_clients() -> None:
+    """Close and drop every cached connection, as after the embedded stack has moved to another port."""
+    for key in [key for key in _clients if key[0] == os.getpid()]:
+        _clients.pop(key).door.close()
+    _supabase_clients.clear()
+
+
+def _connect(settings: Settings) -> Client:
+    if not settings.is_embedded:
+        return Client.connect(settings, proof_key=_proof_key(settings))
+    # The stack may have been started anew elsewhere: the next call looks for it again.
+    return _to_stack(_ensure_stack(), settings, on_unreachable=lambda: _forget(settings))
+
+
+def _to_stack(stack: Stack, settings: Settings, *, on_unreachable: Callable[[], None] | None = None) -> Client:
+    client = Client.from_url_and_key(
+        stack.url,
+        stack.secret_key,
+        proof_key=stack.secret_key,
+        anon_key=stack.publishable_key,
+        database_url=stack.database_url,
+        connect_timeout_seconds=settings.connect_timeout_seconds,
+        request_timeout_seconds=settings.request_timeout_seconds,
+        retry=RetryPolicy(limit_seconds=settings.retry_limit_seconds),
+        on_unreachable=on_unreachable,
+    )
+    _stacks[client] = stack
+    return client
+
+
+def _proof_key(settings: Settings) -> str | None:
+    """Return the key by which the named Supabase must prove itself, where it is the stack of this very home."""
+    key = settings.service_role_key
+    if settings.url is None or key is None or not is_loopback(settings.url):
+        return None
+    from openmanus_rl.local.embedded import is_own_stack
+
+    return key.get_secret_value() if is_own_stack(settings.home, settings.url, key.get_secret_value()) else None
+
+
+def _is_current(client: Client) -> bool:
+    """Say whether what was made for the embedded stack still leads to it: its address is read anew each time."""
+    stack = _stacks.get(client)
+    return stack is None or stack.is_current()
+
+
+def _without_run(settings: Settings) -> Settings:
+    """Return settings without the run that this process belongs to: every run of a process has the same Supabase."""
+    return settings.model_copy(update={"run_id": None, "rewinds": (), "launch": Launch(), "mode": "online"})
+
+
+def _forget(settings: Settings) -> None:
+    _clients.pop((os.getpid(), settings), None)
+
+
+def _ensure_stack() -> Stack:
+    # Imported here: the embedded stack's parts are not needed where settings name another Supabase.
+    from openmanus_rl.local.embedded import ensure_stack
+
+    stack: Stack = ensure_stack()
+    return stack
+
+
+def _new_client(settings: Settings, *, use_anon_key: bool) -> SupabaseClient:
+    proof_key = _proof_key(settings)
+    if settings.is_embedded:
+        stack = _ensure_stack()
+        url, key = stack.url, stack.publishable_key if use_anon_key else stack.secret_key
+        proof_key = stack.secret_key
+    else:
+        url = settings.require_url()
+        key = settings.require_anon_key() if use_anon_key else settings.require_service_role_key()
+    door = HttpDoor(
+        connect_timeout_seconds=settings.connect_timeout_seconds,
+        request_timeout_seconds=settings.request_timeout_seconds,
+        use_environment_proxies=not is_loopback(url),
+        proof_key=proof_key,
+    )
+    return make_supabase_client(url, key, door=door)

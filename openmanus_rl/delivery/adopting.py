@@ -1,0 +1,220 @@
+"""Taking over spools from elsewhere, such as the home of a machine that has no network: as copies, so that what they
+were taken from stays as it is, and whoever writes or delivers there is not disturbed.
+
+Records and chunks of metrics have ids that follow from the spool's own: delivered from here and from there, each
+arrives once. So a copy that is here already is replaced by one that holds more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from openmanus_rl.errors import InvalidInput, LocalFileError
+from openmanus_rl.spool.files import Position, is_alive, lock_file
+from openmanus_rl.spool.refusals import identity
+from openmanus_rl.spool.spools import COPIED_MARK, DONE_SUFFIX, Spool, hurry
+
+__all__ = ["adopt", "spools_in"]
+
+# A home, its spools, those of one destination, and a single one.
+_DEPTHS = ("meta.json", "*/meta.json", "*/*/meta.json", "spool/*/*/meta.json")
+# A process that lives writes at least once a minute.
+_SILENCE_SECONDS = 600.0
+_ATTEMPTS = 5
+_LAST_BYTES = 1024 * 1024
+# So long another process may go on delivering an earlier copy before it is said that it does.
+_PATIENCE_SECONDS = 20.0
+_LOOK_SECONDS = 0.05
+
+
+def spools_in(source: Path) -> list[Spool]:
+    """Return the spools of a copied home, of its spool folder, of one destination's, or of a single spool."""
+    if not source.is_dir():
+        raise InvalidInput(f"{source}: no such folder", field="from", hint="give a home or a spool folder")
+    found = {path.parent.resolve() for pattern in _DEPTHS for path in source.glob(pattern)}
+    spools = [Spool(folder) for folder in sorted(found, key=lambda folder: folder.name)]
+    return [spool for spool in spools if _is_spool(spool)]
+
+
+def _is_spool(spool: Spool) -> bool:
+    """Say whether a description is that of a spool: its id names a folder here, and the chunks of its metrics."""
+    try:
+        UUID((spool.meta() or {})["spool_id"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+    return True
+
+
+def adopt(spool: Spool, root: Path) -> bool:
+    """Copy a spool below a root, to be delivered from there; False if all of it is there already."""
+    meta = spool.meta()
+    assert meta is not None, "only what has its description is a spool"
+    target = root / str(UUID(meta["spool_id"]))
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Not a spool to anyone until it has its name: whoever looks for spools looks for descriptions.
+    aside = root / f".{target.name}.{os.getpid()}"
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        while True:
+            if not _has_more(spool, than=Spool(target)):
+                return False
+            try:
+                lock = lock_file(target / "courier.lock") if target.exists() else None
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise _busy(target) from None
+                hurry(root)
+                time.sleep(_LOOK_SECONDS)
+                continue
+            except FileNotFoundError:
+                continue  # It has just been delivered and removed.
+            try:
+                _put(spool, meta, aside, target)
+                return True
+            finally:
+                if lock is not None:
+                    os.close(lock)
+    except OSError as error:
+        raise LocalFileError(
+            f"{spool.folder}: can't be copied to {root}: {error.strerror or error}",
+            path=str(spool.folder),
+            hint="check the folder's permissions and the free space",
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _has_more(spool: Spool, *, than: Spool) -> bool:
+    """Say whether a spool holds records that a copy of it has neither delivered nor holds."""
+    if not than.folder.exists():
+        return True
+    # The very one, or the one that it was copied from, which grows by itself.
+    if than.folder.resolve() == spool.folder.resolve() or is_alive(than.folder):
+        return False
+    return _end(spool) > _end(than)
+
+
+def _end(spool: Spool) -> Position:
+    """Return the place behind the last whole line; of a spool whose segments were delivered, how far that was."""
+    places = [spool.progress.position]
+    for path in spool.folder.glob("*.jsonl"):
+        with suppress(FileNotFoundError):
+            if path.stem.isdigit():
+                places.append(Position(int(path.stem), _end_of_lines(path)))
+    return max(places)
+
+
+def _put(spool: Spool, meta: dict[str, Any], aside: Path, target: Path) -> None:
+    """Copy a spool, and give the copy the name of the target, in the place of what is there."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700)
+        _copy(spool.folder, aside)
+        if _is_whole(Spool(aside)):
+            break
+    else:
+        raise LocalFileError(f"{spool.folder}: changes while it is copied", path=str(spool.folder))
+    if _was_written_lately(aside):
+        (aside / COPIED_MARK).touch()
+    if target.exists():
+        _keep_refusals(Spool(target), Spool(aside))
+        target.rename(target.with_name(f"{target.name}{DONE_SUFFIX}"))
+    (aside / "meta.json").write_bytes(orjson.dumps(meta))
+    aside.rename(target)
+    shutil.rmtree(target.with_name(f"{target.name}{DONE_SUFFIX}"), ignore_errors=True)
+
+
+def _keep_refusals(earlier: Spool, later: Spool) -> None:
+    """Keep what was refused of an earlier copy: nobody has seen or dropped it yet."""
+    known = {identity(entry) for entry in later.refused()}
+    later.add_refused([entry for entry in earlier.refused() if identity(entry) not in known])
+    if (blobs := earlier.folder / "blobs").is_dir():
+        (later.folder / "blobs").mkdir(mode=0o700, exist_ok=True)
+        for path in blobs.iterdir():
+            with suppress(FileNotFoundError):
+                if path.suffix != ".part" and not (later.folder / "blobs" / path.name).exists():
+                    _copy_blob(path, later.folder / "blobs" / path.name)
+
+
+def _busy(target: Path) -> LocalFileError:
+    return LocalFileError(
+        f"{target}: another process delivers an earlier copy of this spool",
+        path=str(target),
+        hint="try again when it has ended",
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    # How far it was delivered first: what is delivered while this goes on is then copied too, or found to be missing.
+    for name in ("progress.json", "refused.jsonl", "unwritten.json"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(source / name, target / name)
+    # Links are left out: a home from elsewhere has no business in this machine's files.
+    segments = sorted(path for path in source.glob("*.jsonl") if path.stem.isdigit() and not path.is_symlink())
+    for path in segments:
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path, target / path.name)
+    if segments and (last := target / segments[-1].name).exists():
+        _cut_torn_end(last)
+    blobs = source / "blobs"
+    if blobs.is_dir():
+        (target / "blobs").mkdir(mode=0o700)
+        for path in blobs.iterdir():
+            with suppress(FileNotFoundError):
+                if path.suffix != ".part" and not path.is_symlink():
+                    _copy_blob(path, target / "blobs" / path.name)
+
+
+def _copy_blob(path: Path, target: Path) -> None:
+    """Copy a file that never changes; where it can have a second name, that is enough."""
+    try:
+        os.link(path, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(path, target)
+
+
+def _cut_torn_end(segment: Path) -> None:
+    """Leave out a line that is not whole: its writer may be at it just now, and then has it."""
+    os.truncate(segment, _end_of_lines(segment))
+
+
+def _end_of_lines(segment: Path) -> int:
+    """Return how many bytes of a segment are whole lines."""
+    with segment.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _LAST_BYTES)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            end = start
+    return 0
+
+
+def _is_whole(spool: Spool) -> bool:
+    """Say whether the copy has all that was not delivered when it was begun."""
+    numbers = sorted(int(path.stem) for path in spool.folder.glob("*.jsonl") if path.stem.isdigit())
+    start = spool.progress.segment
+    return not numbers or (numbers[0] <= start and numbers == list(range(numbers[0], numbers[-1] + 1)))
+
+
+def _was_written_lately(folder: Path) -> bool:
+    """Say whether the process that wrote it may well go on elsewhere, by the time of the last record."""
+    segments = sorted(path for path in folder.glob("*.jsonl") if path.stem.isdigit())
+    for path in reversed(segments):
+        lines = path.read_bytes().splitlines()
+        with suppress(ValueError, TypeError, IndexError):
+            _, when, _ = orjson.loads(lines[-1])
+            return time.time() - float(when) < _SILENCE_SECONDS
+    return False

@@ -1,0 +1,251 @@
+"""The courier: delivers spools, in batches, until they are empty; it may run beside training, or long after it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from openmanus_rl.delivery.batches import Batch, Load
+from openmanus_rl.delivery.ending import Ending
+from openmanus_rl.delivery.route import Route
+from openmanus_rl.delivery.uploads import Uploads, needs_storage
+from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
+from openmanus_rl.spool.files import is_alive
+from openmanus_rl.spool.left_open import REASON, as_entries
+from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
+from openmanus_rl.transport.storage import Storage
+
+__all__ = ["Courier", "Sink", "describe_rest"]
+
+_logger = logging.getLogger(__name__)
+
+# As much as a segment: what a transaction costs besides its rows then hardly matters.
+BATCH_BYTES = 8 * 1024 * 1024
+_FIRST_BACKOFF_SECONDS = 0.25
+_LAST_BACKOFF_SECONDS = 15.0
+# While the end is near, there is not much to wait for.
+_ENDING_BACKOFF_SECONDS = 0.5
+# So long it gathers what comes: every delivery of metrics rewrites the chunks that are still growing.
+_REST_SECONDS = 0.5
+# Unless somebody waits for it, or so much has come that it pays.
+_ENOUGH_BYTES = 2 * 1024 * 1024
+_LOOK_SECONDS = 0.005
+# A parent may come from another process's spool, later: so long its children are tried again.
+ORPHAN_PATIENCE_SECONDS = 600.0
+_ORPHAN_PAUSE_SECONDS = 2.0
+_LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
+
+
+def describe_rest(root: Path) -> str:
+    """Say what waits below a root, and who will deliver it."""
+    spools = [spool for spool in find_spools(root) if spool.unread_bytes()]
+    size_bytes = sum(spool.unread_bytes() for spool in spools)
+    return f"{size_bytes:,} bytes in {len(spools)} spools wait in {root}; `openmanus-rl sync` delivers them"
+
+
+class Sink(Protocol):
+    """Where batches go: one transaction each, what is refused comes back. Files go to its storage."""
+
+    @property
+    def storage(self) -> Storage: ...
+    def load(self, batch: Batch) -> list[dict[str, Any]]: ...
+    def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None: ...
+
+
+class Courier:
+    """Delivers the spools of one destination; others may do so too, each spool is delivered by one at a time."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        connect: Callable[[], Sink],
+        batch_bytes: int = BATCH_BYTES,
+        orphan_patience_seconds: float = ORPHAN_PATIENCE_SECONDS,
+        ending: Ending | None = None,
+    ) -> None:
+        self._root = root
+        self._ending = ending or Ending()
+        self._connect = connect
+        self._batch_bytes = batch_bytes
+        self._orphan_patience_seconds = orphan_patience_seconds
+        self._sink: Sink | None = None
+        self._uploads = Uploads()
+        self._routes: dict[Path, Route] = {}
+        self._orphan_pauses: dict[Path, _Pause] = {}
+
+    def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> None:
+        """Deliver until nothing has been written, and nobody has been there to write, for this long.
+
+        Where delivery fails and nobody writes any more, it gives up once its patience is over: the spools wait for the
+        next courier, or for `openmanus-rl sync`. Asked to end, it does so as soon as everything is delivered.
+        """
+        remove_done(self._root)
+        backoff = _FIRST_BACKOFF_SECONDS
+        quiet_since = failing_since = time.monotonic()
+        while True:
+            try:
+                moved = self.deliver()
+            except (OpenManusError, OSError) as error:
+                if self._has_writers():
+                    failing_since = time.monotonic()
+                elif time.monotonic() - failing_since >= patience_seconds:
+                    _logger.error(
+                        "nobody writes any more, and delivery fails: giving up. %s", describe_rest(self._root)
+                    )
+                    return
+                self._pause(backoff, error)
+                backoff = min(backoff * 2, _LAST_BACKOFF_SECONDS)
+                continue
+            backoff = _FIRST_BACKOFF_SECONDS
+            failing_since = time.monotonic()
+            if moved or self._has_writers():
+                quiet_since = time.monotonic()
+            elif self._ending.is_asked or time.monotonic() - quiet_since >= until_idle_seconds:
+                return
+            self._rest()
+
+    def _has_writers(self) -> bool:
+        return any(is_alive(spool.folder) for spool in find_spools(self._root))
+
+    def _pause(self, backoff: float, error: Exception) -> None:
+        asked_seconds = error.retry_after_seconds if isinstance(error, TransientError) else None
+        pause = max(backoff * (0.5 + random.random() / 2), asked_seconds or 0.0)
+        if self._ending.is_asked:
+            pause = min(pause, _ENDING_BACKOFF_SECONDS)
+        _logger.warning("delivery failed, trying again in %.1f s: %s", pause, error)
+        self._ending.sleep(pause)
+
+    def _rest(self) -> None:
+        """Wait a while; less if somebody waits for the delivery, or much has come, or the end is near."""
+        until = time.monotonic() + _REST_SECONDS
+        while time.monotonic() < until and not was_hurried(self._root) and not self._ending.is_asked:
+            if any(route.has_waiting(_ENOUGH_BYTES) for route in self._routes.values()):
+                return
+            time.sleep(_LOOK_SECONDS)
+        if self._ending.is_asked:
+            time.sleep(_LOOK_SECONDS)
+
+    def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
+        """Deliver everything that is there now and return how many lines that was."""
+        moved = 0
+        failure: OSError | None = None
+        for spool in find_spools(self._root):
+            try:
+                moved += self._deliver(spool, on_progress)
+            except OpenManusError as error:
+                self._sink = None
+                self._tell(str(error))
+                raise
+            except OSError as error:
+                # It is this spool's own: no reason for others to wait.
+                _logger.warning("%s cannot be delivered: %s", spool.folder, error)
+                failure = error
+        if failure is not None:
+            raise failure
+        return moved
+
+    def _deliver(self, spool: Spool, on_progress: Callable[[Spool, int], None] | None) -> int:
+        route = self._routes.get(spool.folder) or Route.open(spool, self._batch_bytes)
+        if route is None:
+            return 0
+        self._routes[spool.folder] = route
+        moved = 0
+        while lines := route.forward(self.load_from(spool)):
+            moved += lines
+            if on_progress is not None:
+                on_progress(spool, lines)
+        self._retry_refused(spool, route)
+        if route.is_finished():
+            route.count_unwritten()
+            if not spool.may_go_on_elsewhere() and (cut_short := spool.progress.open):
+                self._connected().interrupt(as_entries(cut_short), REASON)
+                spool.save(replace(spool.progress, open={}))
+            route.close()
+            del self._routes[spool.folder]
+        return moved
+
+    def close(self) -> None:
+        """Let go of the spools, for others to deliver; the end of the process does the same."""
+        for route in self._routes.values():
+            route.let_go()
+        self._routes.clear()
+
+    def _retry_refused(self, spool: Spool, route: Route) -> None:
+        """Try what hung on something unknown again, ever more rarely: another process may have sent it meanwhile."""
+        pause = self._orphan_pauses.setdefault(spool.folder, _Pause())
+        if spool.was_asked_to_resend():
+            route.resend(spool.refused(), self.load_from(spool))
+        if time.monotonic() >= pause.until:
+            taken = route.retry_orphans(self.load_from(spool), patience_seconds=self._orphan_patience_seconds)
+            pause.renew(shortest=taken > 0)
+
+    def _tell(self, error: str) -> None:
+        """Let everyone whose records wait know why: the destination is the same for all."""
+        for spool in find_spools(self._root):
+            # On a full disk it remains in the courier's log.
+            with suppress(OSError):
+                if spool.folder in self._routes and (spool.unread_bytes() or spool.refused()):
+                    spool.save(replace(spool.progress, error=error))
+                elif spool.unread_bytes() and (route := Route.open(spool, self._batch_bytes)) is not None:
+                    self._routes[spool.folder] = route
+                    spool.save(replace(spool.progress, error=error))
+
+    def load_from(self, spool: Spool) -> Load:
+        """Return the way of this spool's records, and of the files that lie beside them."""
+        return partial(self._load_with_files, spool.folder)
+
+    def _load_with_files(self, folder: Path, batch: Batch) -> list[dict[str, Any]]:
+        if not needs_storage(batch):
+            return self._load(batch)
+        return self._uploads.load(batch, folder=folder, storage=self._connected().storage, load=self._load)
+
+    def _connected(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._connect()
+        return self._sink
+
+    def _load(self, batch: Batch) -> list[dict[str, Any]]:
+        try:
+            return self._connected().load(batch)
+        except UnsupportedError:
+            raise
+        except InvalidInput as error:
+            # The batch as a whole is not taken, for its size or for something in it: find out what.
+            return self._load_in_halves(batch, error)
+
+    def _load_in_halves(self, batch: Batch, error: InvalidInput) -> list[dict[str, Any]]:
+        places = [(kind, index) for kind, records in batch.items() for index in range(len(records))]
+        if len(places) == 1:
+            kind, index = places[0]
+            return [{"kind": kind, "index": index, "code": error.code, "message": f"{kind}: {error.message}"}]
+        refused = []
+        for half in (places[: len(places) // 2], places[len(places) // 2 :]):
+            part: Batch = {}
+            for kind, index in half:
+                part.setdefault(kind, []).append(batch[kind][index])
+            first = {kind: min(index for of, index in half if of == kind) for kind in part}
+            refused += [{**entry, "index": entry["index"] + first[entry["kind"]]} for entry in self._load(part)]
+        return refused
+
+
+@dataclass
+class _Pause:
+    """Until when to leave something alone; longer each time that it was of no use."""
+
+    until: float = 0.0
+    seconds: float = _ORPHAN_PAUSE_SECONDS
+
+    def renew(self, *, shortest: bool) -> None:
+        if shortest:
+            self.seconds = _ORPHAN_PAUSE_SECONDS
+        self.until = time.monotonic() + self.seconds
+        self.seconds = min(self.seconds * 2, _LONGEST_ORPHAN_PAUSE_SECONDS)

@@ -1,0 +1,257 @@
+"""From the lines of a spool to batches of records, the same ones however often a spool is read."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from openmanus_rl.delivery.metric_chunks import MetricChunks, refusal_of
+from openmanus_rl.delivery.turns import turns_of
+from openmanus_rl.media.blobs import BLOB_FIELD
+from openmanus_rl.spool.files import Position, segment_path
+from openmanus_rl.spool.segments import Segments
+from openmanus_rl.spool.spools import Spool
+
+__all__ = ["SpoolBatch", "SpoolReader"]
+
+_logger = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+
+# Of turns, these are tables of their own.
+_OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
+# What a rewind of the run hides, also if it comes to the database only afterwards.
+_ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
+_DATED = ("training_runs", "training_steps", "rollouts", "evaluations", "model_checkpoints", "media")
+_MOST_OF_A_KIND = 2**20
+_BYTES_PER_SEGMENT = 2**40
+# Uploads take time: what was recorded after them should not wait for hundreds.
+_FILES_PER_BATCH = 64
+# A line may hold all turns of a rollout, and is then several times as large in the database's eyes.
+_TURNS_PER_BATCH = 20_000
+_FILE_MARK = f'"{BLOB_FIELD}":'.encode()
+
+
+@dataclass
+class SpoolBatch:
+    """Records to be delivered together, and the place in the spool behind them."""
+
+    end: Position
+    lines: int = 0
+    taken: int = 0
+    """How many of the lines were whole records."""
+    damaged: int = 0
+    damage: dict[int, str] = field(default_factory=dict)
+    """By segment: what is wrong there, where something is."""
+    records: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
+    places: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+    """By kind, for each of the records, the places of the lines that it was made of."""
+    refused: list[Record] = field(default_factory=list)
+    """What no database could take, in the form in which refusals are kept."""
+    refused_metrics: dict[str, Record] = field(default_factory=dict)
+    """Of metrics, by what is said of them; `refused` holds them too once the batch is read."""
+
+
+class SpoolReader:
+    """Reads a spool from a position on; `spool` says what it may rely on."""
+
+    def __init__(self, folder: Path, start: Position, segments: Segments | None = None) -> None:
+        self._folder = folder
+        self._segments = segments or Segments(folder)
+        self._segment = start.segment
+        meta = Spool(folder).meta() or {}
+        self._timeline = len(meta.get("rewinds", ()))
+        # By its own id: a copy may lie in a folder of another name.
+        self._spool_id = meta.get("spool_id", folder.name)
+        self._metrics = MetricChunks(self._spool_id, start.segment)
+        self._offset = start.offset
+        # The chunks that are open at this place hold points that lie before it.
+        place = 0
+        for line in self._segments.read(start.segment, 0, start.offset).split(b"\n"):
+            self._add(line, SpoolBatch(start), place, only_metrics=True)
+            place += len(line) + 1
+        self._metrics.take()
+
+    def read(self, max_bytes: int) -> SpoolBatch | None:
+        """Return what comes next, None at the end; the reader then stands behind it."""
+        batch = SpoolBatch(Position(self._segment, self._offset))
+        is_unfinished = False
+        while True:
+            block, is_written, successor = self._look(max_bytes)
+            if b"\n" in block:
+                self._take(block, batch, max_bytes)
+                break
+            is_final = successor is not None or not is_written
+            if block and is_final:
+                is_unfinished = True
+                self._pass_over(block, batch, is_damaged=successor is not None or b"\0" in block)
+            elif not block and self._has_shrunk(may_be_done=successor is None and not is_written):
+                self._go_back(batch)
+            elif not block and successor is not None:
+                self._go_to(successor, batch)
+            else:
+                break
+        if not (batch.lines or batch.damaged or is_unfinished):
+            return None
+        for chunk in self._metrics.take():
+            batch.records["metric_chunks"].append(chunk.as_record(self._timeline))
+            batch.places["metric_chunks"].append(chunk.places[:])
+        batch.records = {kind: records for kind, records in batch.records.items() if records}
+        batch.refused += batch.refused_metrics.values()
+        batch.end = Position(self._segment, self._offset)
+        return batch
+
+    def has_waiting(self, size_bytes: int) -> bool:
+        """Say whether so much more has been written to this segment; a look at one file, for it is asked often."""
+        return self._segments.size_bytes(self._segment) - self._offset >= size_bytes
+
+    def _look(self, max_bytes: int) -> tuple[bytes, bool, int | None]:
+        """Return what stands at this place, whether more may come behind it, and the segment after this one."""
+        # In this order: between any two looks the writer may go on, or die. What is read last is then at least what was
+        # there when it was said to be final.
+        is_written = self._segments.is_written()
+        successor = self._segments.successor(self._segment)
+        return self._segments.read(self._segment, self._offset, max_bytes), is_written, successor
+
+    def _take(self, block: bytes, batch: SpoolBatch, max_bytes: int) -> None:
+        """Add the whole lines of a block; half a line at its end is looked at when nothing else is left."""
+        end = self._offset + max_bytes
+        files = 0
+        for line in block.split(b"\n")[:-1]:
+            if batch.lines and self._offset + len(line) >= end:
+                break  # A huge record goes alone: memory then holds one of them at a time.
+            files += _FILE_MARK in line
+            if files > _FILES_PER_BATCH or len(batch.records["agent_states"]) >= _TURNS_PER_BATCH:
+                break
+            self._add(line, batch, self._offset)
+            self._offset += len(line) + 1
+            batch.lines += 1
+
+    def _pass_over(self, block: bytes, batch: SpoolBatch, *, is_damaged: bool) -> None:
+        """Leave out half a line to which nothing will be added."""
+        if is_damaged:
+            self._note_damage(batch, "ends in the middle of a line")
+        else:
+            _logger.warning("%s ends in a record that its process did not live to write", self._path)
+        self._offset += len(block)
+
+    def _has_shrunk(self, *, may_be_done: bool) -> bool:
+        """Say whether less is there than was read before; a spool that is done, and only kept, has no segments."""
+        if self._offset <= self._segments.size_bytes(self._segment):
+            return False
+        return not may_be_done or self._segments.exists(self._segment)
+
+    def _go_back(self, batch: SpoolBatch) -> None:
+        self._note_damage(batch, f"is shorter than the {self._offset} bytes that were delivered of it")
+        self._offset = self._segments.size_bytes(self._segment)
+
+    def _go_to(self, successor: int, batch: SpoolBatch) -> None:
+        # Where nothing is known of the place, that was lost; what is not there any more had been delivered.
+        is_lost = (self._segment, self._offset) == (1, 0) and not self._segments.exists(1)
+        if successor > self._segment + 1 and not is_lost:
+            batch.damaged += successor - self._segment - 2
+            self._segment += 1
+            self._note_damage(batch, f"is missing, though there is {segment_path(self._folder, successor).name}")
+        self._segment, self._offset = successor, 0
+        self._metrics = MetricChunks(self._spool_id, self._segment)
+
+    @property
+    def _path(self) -> Path:
+        return segment_path(self._folder, self._segment)
+
+    def _note_damage(self, batch: SpoolBatch, what: str) -> None:
+        batch.damaged += 1
+        batch.damage.setdefault(self._segment, f"{self._path} {what}")
+
+    def _add(self, line: bytes, batch: SpoolBatch, offset: int, *, only_metrics: bool = False) -> None:
+        try:
+            kind, when, record = orjson.loads(line)
+            time = _time(when)
+        except (ValueError, TypeError, OverflowError, OSError):
+            if line:
+                self._note_damage(batch, f"has a line at byte {offset} that cannot be read")
+            return
+        place = self._segment * _BYTES_PER_SEGMENT + offset
+        if kind == "metrics":
+            try:
+                refused = self._metrics.add(record["run"], record["step"], time, record["values"], place)
+                known_before = record.get("refused", {}).items()
+                refused += [refusal_of(name, record["step"], reason) for name, reason in known_before]
+            except (AttributeError, KeyError, TypeError):
+                self._note_damage(batch, f"has metrics at byte {offset} that are in no known form")
+                return
+            for entry in refused:
+                # One for all of a metric in a batch: it may be none at every step of a long run.
+                same = batch.refused_metrics.setdefault(entry["message"], {**entry, "places": []})
+                same["places"].append(place)
+        elif not only_metrics:
+            try:
+                for added in _add_record(kind, record, time, batch.records, timeline=self._timeline):
+                    batch.places[added].append([place])
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                message = f"{kind}: what hangs on it is not in the form of records: {error}"
+                entry = {"kind": kind, "record": record, "code": "OM400", "message": message}
+                batch.refused.append({**entry, "places": [place]})
+        batch.taken += 1
+
+
+def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> list[str]:
+    """Add a record and those that stand in it to the others, and return the kind of each."""
+    if kind == "agent_states":
+        found = [(part, _children(part, record[part], record)) for part in _OF_TURNS if part in record]
+        for part, children in found:
+            del record[part]
+            records[part] += children
+        record.setdefault("created_at", when)
+        records[kind].append(record)
+        return [kind, *(part for part, children in found for _ in children)]
+    added: list[str] = []
+    if kind == "rollouts" and "turns" in record:
+        turns = turns_of(record["id"], record["turns"])
+        del record["turns"]
+        # Before its turns: should the batch be sent in parts, they come after what they hang on.
+        records[kind] += ()
+        for turn in turns:
+            added += _add_record("agent_states", turn, when, records, timeline=timeline)
+        if len(record) == 1:
+            return added
+    # A record that says nothing but its id is a heartbeat.
+    if kind in _DATED and len(record) > 1:
+        record.setdefault("created_at", when)
+    # By the spool's clock: it may be delivered much later, and the beginning with the end.
+    if record.get("status", "running") not in ("pending", "running"):
+        record.setdefault("finished_at", when)
+    if kind in _ON_TIMELINES:
+        record.setdefault("timeline", timeline)
+    records[kind].append(record)
+    return [*added, kind]
+
+
+def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
+    """Return what stands in a turn as records of their own."""
+    turn_id = turn["id"]
+    for position, child in enumerate(given):
+        child.setdefault("id", _child_id(turn_id, kind, position))
+        if kind == "rewards":
+            child["rollout_id"] = turn["rollout_id"]
+            child["step_number"] = turn["step_number"]
+        else:
+            child.setdefault("position", position)
+            child["agent_state_id"] = turn_id
+    return given
+
+
+def _child_id(turn_id: str, kind: str, position: int) -> str:
+    """Return the id of a part of a turn, as `internal.part_id` does: a little behind the turn's own."""
+    place = _OF_TURNS.index(kind) * _MOST_OF_A_KIND + position + 1
+    return f"{turn_id[:24]}{(int(turn_id[24:], 16) + place) % 2**48:012x}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

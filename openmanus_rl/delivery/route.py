@@ -1,0 +1,242 @@
+"""One spool on its way to the database, batch by batch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from openmanus_rl.delivery.batches import Load
+from openmanus_rl.delivery.ends import load_with_ends, without_refused
+from openmanus_rl.delivery.reading import SpoolBatch, SpoolReader
+from openmanus_rl.delivery.resending import resend
+from openmanus_rl.errors import OpenManusError
+from openmanus_rl.media.blobs import forget_blobs, sweep_blobs
+from openmanus_rl.spool.files import is_alive, lock_file, read_unwritten, segment_path
+from openmanus_rl.spool.left_open import still_open
+from openmanus_rl.spool.reached import note_progress
+from openmanus_rl.spool.refusals import count_places, identity, name_of
+from openmanus_rl.spool.spools import DONE_SUFFIX, Progress, Spool
+
+__all__ = ["Route"]
+
+_logger = logging.getLogger(__name__)
+
+_ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openmanus-rl reading ahead")
+
+_LEAST_BATCH_BYTES = 64 * 1024
+_WORTH_READING_AHEAD_BYTES = 512 * 1024
+_BATCHES_BEFORE_LARGER = 16
+
+
+class Route:
+    """One spool on its way, locked for as long as this lasts."""
+
+    def __init__(self, spool: Spool, lock: int, batch_bytes: int) -> None:
+        self._spool = spool
+        self._lock = lock
+        self._most_bytes = self._batch_bytes = batch_bytes
+        self._good_batches = 0
+        self._reader: SpoolReader | None = None
+        self._ahead: Future[SpoolBatch | None] | None = None
+        self._kept: dict[bytes, list[int]] | None = None
+        self._logged: set[str] = set()
+        self._meta = spool.meta()
+
+    @classmethod
+    def open(cls, spool: Spool, batch_bytes: int) -> Route | None:
+        """Take a spool on; None if another delivers it, or it has just been finished."""
+        try:
+            return cls(spool, lock_file(spool.folder / "courier.lock"), batch_bytes)
+        except (BlockingIOError, FileNotFoundError):
+            return None
+
+    def forward(self, load: Load) -> int:
+        """Deliver the next batch and write down that it was; return its lines, 0 at the end."""
+        progress = self._spool.progress
+        batch = self._next_batch(progress)
+        if batch is None:
+            return 0
+        # Where much waits already, it is read while this batch is written; where little does, more may come meanwhile.
+        if self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
+            self._ahead = _ahead.submit(self._reader.read, self._batch_bytes)
+        try:
+            refusals = load_with_ends(batch.records, load) if batch.records else []
+        except (OpenManusError, OSError):
+            # Whatever became of it, reading it again from the last known place gives the same records. Fewer of them:
+            # where the server took too long, it may have been for their size.
+            self._forget_ahead()
+            self._batch_bytes = max(_LEAST_BATCH_BYTES, self._batch_bytes // 2)
+            self._good_batches = 0
+            raise
+        self._good_batches += 1
+        if self._good_batches % _BATCHES_BEFORE_LARGER == 0:
+            self._batch_bytes = min(self._most_bytes, self._batch_bytes * 2)
+        found = [_entry(batch, refusal) for refusal in refusals]
+        # A heartbeat says nothing that could be lost: of a run that is gone, there is no news.
+        entries = batch.refused + [entry for entry in found if not _is_heartbeat(entry)]
+        refused = self._keep_refused(entries) + progress.discarded if entries else progress.refused
+        taken = progress.taken + batch.taken
+        self._keep_damaged(batch)
+        self._spool.save(
+            replace(
+                progress,
+                segment=batch.end.segment,
+                offset=batch.end.offset,
+                taken=taken,
+                delivered=taken - refused,
+                refused=refused,
+                damaged=progress.damaged + batch.damaged,
+                damage=progress.damage or next(iter(batch.damage.values()), None),
+                error=None,
+                open=still_open(progress.open, without_refused(batch.records, refusals)),
+            )
+        )
+        if self._meta is not None:
+            # A note that a full disk has no room for is not worth that the segments, below, go on filling it.
+            with suppress(OSError):
+                note_progress(self._spool.folder.parent, self._meta, batch.records)
+        # After that was written down: read again, the records would need their files again.
+        delivered = [record for records in batch.records.values() for record in records]
+        forget_blobs(self._spool.folder, delivered, but=[entry["record"] for entry in entries])
+        self._delete_segments(before=batch.end.segment)
+        return batch.lines
+
+    def has_waiting(self, size_bytes: int) -> bool:
+        """Say whether so much has been written since the last batch."""
+        return self._reader is not None and self._reader.has_waiting(size_bytes)
+
+    def _next_batch(self, progress: Progress) -> SpoolBatch | None:
+        ahead, self._ahead = self._ahead, None
+        try:
+            if ahead is not None and (batch := ahead.result()) is not None:
+                return batch
+            if self._reader is None:
+                self._reader = SpoolReader(self._spool.folder, progress.position)
+            return self._reader.read(self._batch_bytes)
+        except OSError:
+            self._reader = None
+            raise
+
+    def _forget_ahead(self) -> None:
+        if self._ahead is not None:
+            # Not to be read by two at once.
+            wait([self._ahead])
+        self._ahead = self._reader = None
+
+    def _keep_damaged(self, batch: SpoolBatch) -> None:
+        """Keep the segments in which something could not be read, under names under which nobody deletes them."""
+        for number, reason in batch.damage.items():
+            _logger.error("damaged: %s; what can be read is delivered, %s is kept", reason, self._spool.folder)
+            segment = segment_path(self._spool.folder, number)
+            kept = segment.with_suffix(".damaged")
+            try:
+                kept.hardlink_to(segment)
+            except (FileExistsError, FileNotFoundError):
+                continue
+            except OSError:
+                # Not every file system has links.
+                shutil.copyfile(segment, kept)
+
+    def count_unwritten(self) -> None:
+        """Count the records that a process, dead by now, had only in memory, and those that it lost itself."""
+        progress, found = self._spool.progress, read_unwritten(self._spool.folder)
+        if self._spool.may_go_on_elsewhere():
+            # What was only in memory when this was copied is still its process's to write.
+            found = replace(found, in_memory=0)
+        count = found.in_memory + found.lost
+        if count > progress.unwritten:
+            damage = (
+                f"{count} records of this process never came to the disk: "
+                f"{found.in_memory} were in its memory when it ended, {found.lost} were lost before"
+            )
+            _logger.error("%s: %s", self._spool.folder, damage)
+            more = count - progress.unwritten
+            self._spool.save(
+                replace(progress, damaged=progress.damaged + more, damage=progress.damage or damage, unwritten=count)
+            )
+
+    def retry_orphans(self, load: Load, *, patience_seconds: float) -> int:
+        """Send again what hung on something unknown not long ago; return how many of them were taken."""
+        young = time.time() - patience_seconds
+        orphans = [entry for entry in self._spool.refused() if entry["code"] == "OM404" and entry["refused_at"] > young]
+        return self.resend(orphans, load) if orphans else 0
+
+    def is_finished(self) -> bool:
+        """Say whether nobody writes here any more and all of it is delivered or refused."""
+        # In this order: once nobody writes, nothing is added.
+        return not is_alive(self._spool.folder) and not self._spool.unread_bytes()
+
+    def close(self) -> None:
+        """Remove a spool that has nothing left to tell, and let go of it; of others, keep what there is to look at."""
+        folder, refused = self._spool.folder, self._spool.refused()
+        is_damaged = self._spool.progress.damaged > 0 or any(folder.glob("*.damaged"))
+        if refused or is_damaged:
+            # Of a damaged spool nobody knows which bytes its damaged lines spoke of.
+            if not is_damaged:
+                sweep_blobs(folder, needed_by=[entry["record"] for entry in refused])
+            self._delete_segments(before=None)
+        else:
+            # At once for whoever looks, and found by the next courier if this one is killed meanwhile.
+            done = folder.with_name(f"{folder.name}{DONE_SUFFIX}")
+            folder.rename(done)
+            shutil.rmtree(done, ignore_errors=True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let others deliver the spool from where this one is."""
+        self._forget_ahead()
+        os.close(self._lock)
+
+    def _delete_segments(self, *, before: int | None) -> None:
+        for path in self._spool.folder.glob("*.jsonl"):
+            if path.stem.isdigit() and (before is None or int(path.stem) < before):
+                path.unlink()
+
+    def _keep_refused(self, entries: list[dict[str, Any]]) -> int:
+        """Write refusals down with those before, and return how many records they are of."""
+        now = time.time()
+        for entry in entries:
+            entry["refused_at"] = now
+        self._log_refused(entries)
+        # Read again after a crash, a batch is refused again: once is enough.
+        if self._kept is None:
+            self._kept = {identity(entry): entry["places"] for entry in self._spool.refused()}
+        fresh = [entry for entry in entries if self._kept.get(identity(entry)) != entry["places"]]
+        self._spool.add_refused(fresh)
+        self._kept |= {identity(entry): entry["places"] for entry in fresh}
+        return count_places(self._kept.values())
+
+    def _log_refused(self, entries: list[dict[str, Any]]) -> None:
+        """Say once for each field of a spool that it was refused; the values are in the spool alone."""
+        # What waits for its parent is no fault yet.
+        names = {name_of(entry) for entry in entries if entry["code"] != "OM404"} - self._logged
+        self._logged |= names
+        for name in sorted(names):
+            _logger.error("refused, kept in %s: %s", self._spool.folder / "refused.jsonl", name)
+
+    def resend(self, entries: list[dict[str, Any]], load: Load) -> int:
+        """Send refused records again and return how many were taken."""
+        self._kept = None
+        return resend(self._spool, entries, load)
+
+
+def _is_heartbeat(entry: dict[str, Any]) -> bool:
+    return entry["kind"] == "training_runs" and set(entry["record"]) == {"id"}
+
+
+def _entry(batch: SpoolBatch, refusal: dict[str, Any]) -> dict[str, Any]:
+    kind, index = refusal["kind"], refusal["index"]
+    return {
+        "kind": kind,
+        "record": refusal.get("record") or batch.records[kind][index],
+        "code": refusal["code"],
+        "field": refusal.get("field"),
+        "message": refusal["message"],
+        "places": batch.places[kind][index],
+    }

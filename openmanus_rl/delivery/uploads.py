@@ -1,0 +1,203 @@
+"""Bringing a batch's bytes to storage before its records are loaded: streamed, each once, and none skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from openmanus_rl.delivery.batches import Batch, Load
+from openmanus_rl.errors import ConflictError, InvalidInput, LocalFileError, NotFoundError, UnsupportedError
+from openmanus_rl.media.blobs import BLOB_FIELD, UNKEPT_FIELD, blob_path
+from openmanus_rl.media.content import MEDIA_BUCKET
+from openmanus_rl.media.sniffing import UNKNOWN_TYPE, plain_type, type_of_name
+from openmanus_rl.transport.storage import Storage
+from openmanus_rl.transport.transfer import FileSource, fingerprint
+
+__all__ = ["Uploads", "needs_storage"]
+
+_CHECKPOINT_BUCKET = "model-checkpoints"
+_KINDS = ("media", "model_checkpoints")
+_PRIVATE = (BLOB_FIELD, UNKEPT_FIELD)
+# Where storage is far away, an upload is mostly waiting.
+_AT_A_TIME = 4
+_REMEMBERED = 10_000
+# Smaller files are sent without asking first whether they are there, or are too large.
+_ASK_FIRST_BYTES = 256 * 1024
+_UNSUPPORTED_TYPE = 415
+
+Place = tuple[str, int]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file of a spool, and where in storage it goes."""
+
+    name: str
+    bucket: str
+    path: str
+    content_type: str = field(compare=False)
+    checksum: str | None = None
+    overwrite: bool = False
+
+
+class Refused(Exception):
+    """Storage does not take a file, or there is none to take; the message says why."""
+
+
+def needs_storage(batch: Batch) -> bool:
+    """Say whether a batch has records whose bytes lie beside them, or should."""
+    return any(name in record for _, record in _records_in(batch) for name in _PRIVATE)
+
+
+class Uploads:
+    """Brings files to storage, and remembers which are there."""
+
+    def __init__(self) -> None:
+        self._stored: dict[Target, Facts] = {}
+
+    def load(self, batch: Batch, *, folder: Path, storage: Storage, load: Load) -> list[dict[str, Any]]:
+        """Upload what a batch's records need, then load those whose files arrived; return what was refused."""
+        targets: dict[Place, Target] = {}
+        refused: dict[Place, str] = {}
+        for place, record in _records_in(batch):
+            try:
+                target = _target(place[0], record)
+            except Refused as error:
+                refused[place] = str(error)
+            else:
+                targets |= {place: target} if target is not None else {}
+        outcomes = self._send_all(list(dict.fromkeys(targets.values())), folder, storage)
+        facts: dict[Place, Facts] = {}
+        for place, target in targets.items():
+            outcome = outcomes[target]
+            if isinstance(outcome, Refused):
+                refused[place] = str(outcome)
+            else:
+                facts[place] = outcome
+        return _load_others(batch, refused, facts, load)
+
+    def _send_all(self, targets: list[Target], folder: Path, storage: Storage) -> dict[Target, Facts | Refused]:
+        send = partial(self._send, folder=folder, storage=storage)
+        # One after the other where a later one replaces an earlier one.
+        outcomes = {target: send(target) for target in targets if target.overwrite}
+        others = [target for target in targets if not target.overwrite]
+        pool = ThreadPoolExecutor(max_workers=_AT_A_TIME)
+        try:
+            outcomes |= zip(others, pool.map(send, others), strict=True)
+        finally:
+            # After a failure, the rest waits for the next attempt.
+            pool.shutdown(cancel_futures=True)
+        return outcomes
+
+    def _send(self, target: Target, *, folder: Path, storage: Storage) -> Facts | Refused:
+        """Bring one file to storage; what may pass is raised."""
+        known = self._stored.get(target)
+        if known is not None:
+            return known
+        try:
+            facts = self._put(target, folder, storage)
+        except Refused as error:
+            return error
+        except UnsupportedError as error:
+            if error.status != _UNSUPPORTED_TYPE:
+                raise
+            return Refused(error.message)
+        except (InvalidInput, NotFoundError, LocalFileError) as error:
+            return Refused(f"{error.message}; {error.hint}" if error.hint else error.message)
+        self._stored[target] = facts
+        for oldest in list(self._stored)[:-_REMEMBERED]:
+            self._stored.pop(oldest, None)
+        return facts
+
+    def _put(self, target: Target, folder: Path, storage: Storage) -> Facts:
+        file = blob_path(folder, target.name)
+        if not file.exists():
+            # Other records named the same content, and it went with them.
+            if not target.overwrite and storage.exists(target.bucket, target.path):
+                return {}
+            raise Refused(f"{target.path}: its file {file} is gone, and storage does not have it")
+        source = fingerprint(file)
+        if target.checksum not in (None, source.sha256):
+            raise Refused(f"{target.path}: its file {file} is not what was recorded: another SHA-256, {source.sha256}")
+        if source.size_bytes >= _ASK_FIRST_BYTES:
+            _check_size(target, source, storage)
+        if target.overwrite or source.size_bytes < _ASK_FIRST_BYTES or not storage.exists(target.bucket, target.path):
+            _upload(target, source, storage)
+        return {"size_bytes": source.size_bytes, "checksum": source.sha256}
+
+
+def _check_size(target: Target, source: FileSource, storage: Storage) -> None:
+    """Refuse what is over the bucket's limit before a byte of it is sent."""
+    limit_bytes = storage.bucket(target.bucket).file_size_limit_bytes
+    if limit_bytes is not None and source.size_bytes > limit_bytes:
+        from openmanus_rl.managers.storage.buckets import format_size
+
+        raise Refused(
+            f"{target.path}: {format_size(source.size_bytes)} is over the limit of the bucket {target.bucket}, "
+            f"{format_size(limit_bytes)}"
+        )
+
+
+def _upload(target: Target, source: FileSource, storage: Storage) -> None:
+    try:
+        storage.upload(target.bucket, target.path, source, content_type=target.content_type, upsert=target.overwrite)
+    except ConflictError:
+        # The path is made of the content's checksum: what is there is this.
+        if target.overwrite:
+            raise
+
+
+def _records_in(batch: Batch) -> Iterator[tuple[Place, dict[str, Any]]]:
+    for kind in _KINDS:
+        for index, record in enumerate(batch.get(kind, ())):
+            yield (kind, index), record
+
+
+def _target(kind: str, record: dict[str, Any]) -> Target | None:
+    """Return what a record needs in storage, None if nothing."""
+    if UNKEPT_FIELD in record:
+        raise Refused(f"{kind}: {record[UNKEPT_FIELD]}")
+    if BLOB_FIELD not in record:
+        return None
+    name = record[BLOB_FIELD]
+    is_checkpoint = kind == "model_checkpoints"
+    path: Any = record.get("storage_path" if is_checkpoint else "path")
+    bucket: Any = _CHECKPOINT_BUCKET if is_checkpoint else record.get("bucket", MEDIA_BUCKET)
+    if not all(isinstance(value, str) and value for value in (name, path, bucket)) or "/" in name:
+        raise Refused(f"{kind}: {BLOB_FIELD} {name!r} with bucket {bucket!r} and path {path!r} names no file")
+    # It becomes a header, which does not take every text.
+    content_type = plain_type(record.get("content_type")) or type_of_name(path) or UNKNOWN_TYPE
+    if is_checkpoint:
+        return Target(name, bucket, path, content_type, overwrite=True)
+    return Target(name, bucket, path, content_type, checksum=str(record["checksum"]) if "checksum" in record else None)
+
+
+def _load_others(
+    batch: Batch, refused: dict[Place, str], facts: dict[Place, Facts], load: Load
+) -> list[dict[str, Any]]:
+    """Load the records that were not refused, without their private fields, and say of all which were, and why."""
+    kept: Batch = {}
+    places: dict[str, list[int]] = {}
+    for kind, records in batch.items():
+        for index, record in enumerate(records):
+            if (kind, index) not in refused:
+                places.setdefault(kind, []).append(index)
+                kept.setdefault(kind, []).append(_cleaned(record, facts.get((kind, index))))
+    refusals = load(kept) if kept else []
+    told = [{**entry, "index": places[entry["kind"]][entry["index"]]} for entry in refusals]
+    own = [
+        {"kind": kind, "index": index, "code": "OM400", "message": message}
+        for (kind, index), message in refused.items()
+    ]
+    return told + own
+
+
+def _cleaned(record: dict[str, Any], facts: Facts | None) -> dict[str, Any]:
+    if facts is None:
+        return record
+    return {name: value for name, value in {**facts, **record}.items() if name not in _PRIVATE}

@@ -1,0 +1,200 @@
+"""Find the embedded stack, or start one that outlives this process."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import openmanus_rl
+from openmanus_rl.errors import StackError
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.progress import SilentProgress
+from openmanus_rl.settings import Settings, load_settings
+
+__all__ = ["EmbeddedStack", "ensure_stack", "find_stack", "has_database", "is_supervised"]
+
+_HEALTH_TIMEOUT_SECONDS = 5.0
+# A gateway that is just being restarted answers again within moments.
+_RESTART_PATIENCE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+
+# Loopback must not go through a proxy that the environment names for the outside.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedStack:
+    """How to reach the running embedded stack."""
+
+    url: str
+    publishable_key: str
+    secret_key: str
+    database_url: str
+    """As the recorder's role, which writes records and nothing else."""
+    home: Path
+    version: str
+
+    def is_current(self) -> bool:
+        """Say whether this very stack still runs; who listens on the ports of one that ended is not known."""
+        return is_supervised(self.home) and _stack_in(self.home) == self
+
+    def __repr__(self) -> str:
+        return f"EmbeddedStack(url={self.url!r})"  # A traceback must not carry secrets.
+
+
+def ensure_stack(settings: Settings | None = None) -> EmbeddedStack:
+    """Return the running embedded stack, starting it in the background when there is none."""
+    settings = settings or load_settings()
+    stack = find_stack(settings.home)
+    if stack is not None:
+        _tell_other_version(stack)
+        return stack
+    if not settings.autostart:
+        raise StackError(
+            f"no embedded stack runs in {settings.home} and OPENMANUS_RL_AUTOSTART=0 forbids starting one",
+            hint="run `openmanus-rl up`, unset OPENMANUS_RL_AUTOSTART, or set SUPABASE_URL and its keys",
+        )
+    started = _start(settings.home)
+    stack = find_stack(settings.home)
+    if stack is None:
+        raise StackError(
+            f"the embedded stack in {settings.home} ended right after its start; see `logs` in that folder"
+        )
+    if started:
+        print(f"openmanus-rl: started the embedded stack at {stack.url}; data in {settings.home}", file=sys.stderr)
+    return stack
+
+
+def find_stack(home: Path) -> EmbeddedStack | None:
+    """Return the stack that runs in a home and answers; None when there is none."""
+    deadline = time.monotonic() + _RESTART_PATIENCE_SECONDS
+    while True:
+        stack = _stack_in(home)
+        if stack is None or not is_supervised(home):
+            return None
+        if _answers(stack.url):
+            return stack
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
+def is_own_stack(home: Path, url: str, secret_key: str) -> bool:
+    """Say whether a URL and a key are those of this home's stack, running or not: then it can prove that it is that."""
+    keys, state = _read_object(home / "keys.json"), _read_object(home / "state.json")
+    return keys.get("secret_key") == secret_key and urlsplit(url).port == state.get("gateway_port", 0)
+
+
+def _stack_in(home: Path) -> EmbeddedStack | None:
+    content = _read(home / "stack.json")
+    if content is None:
+        return None
+    return EmbeddedStack(
+        url=content["url"],
+        publishable_key=content["publishable_key"],
+        secret_key=content["secret_key"],
+        database_url=content.get("recorder_url", content["database_url"]),
+        home=home,
+        version=content.get("version", openmanus_rl.__version__),
+    )
+
+
+_told: set[str] = set()
+
+
+def _tell_other_version(stack: EmbeddedStack) -> None:
+    """Say once that the stack and this program are of two versions: calls may fail for no other reason."""
+    ours = openmanus_rl.__version__
+    if stack.version == ours or stack.version in _told:
+        return
+    _told.add(stack.version)
+    if _ordered(stack.version) < _ordered(ours):
+        way_out = f"restart the stack with `openmanus-rl down` and `openmanus-rl up` to bring it to {ours}"
+    else:
+        way_out = "upgrade this program with `pip install --upgrade openmanus-rl`"
+    print(
+        f"openmanus-rl: the stack at {stack.url} runs version {stack.version} and this program is {ours}; {way_out}",
+        file=sys.stderr,
+    )
+
+
+def _ordered(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+class _Notes(SilentProgress):
+    """Tells what a start notes; its phases are nobody's concern here."""
+
+    def note(self, text: str) -> None:
+        print(f"openmanus-rl: {text}", file=sys.stderr)
+
+
+def _start(home: Path) -> bool:
+    """Start a stack that outlives this process; False if another process was quicker."""
+    # Here, not above: where a stack runs, or settings name another Supabase, nothing is started.
+    from openmanus_rl.local.launch import start_detached
+
+    try:
+        return start_detached(Home(home), port=None, progress=_Notes())[1]
+    except StackError as error:
+        raise StackError(f"the embedded stack did not start: {error.message}") from error
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (PermissionError, NotADirectoryError) as error:
+        raise StackError(
+            f"{path} cannot be read: {error.strerror}", hint="set OPENMANUS_RL_HOME to your own folder"
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    needed = ("url", "publishable_key", "secret_key", "database_url")
+    return content if isinstance(content, dict) and all(name in content for name in needed) else None
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def has_database(home: Path) -> bool:
+    """Say whether a home holds a database, running or not."""
+    return (home / "postgres").exists()
+
+
+def is_supervised(home: Path) -> bool:
+    """Say whether a live process holds the home's lock; unlike a process number, a lock can't be left behind."""
+    try:
+        descriptor = os.open(home / "stack.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _answers(url: str) -> bool:
+    try:
+        with _opener.open(f"{url}/functions/v1/health", timeout=_HEALTH_TIMEOUT_SECONDS) as response:
+            return bool(json.load(response).get("status") == "ok")
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""Bytes by content: pictures, videos and files of records."""

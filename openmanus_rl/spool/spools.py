@@ -1,0 +1,261 @@
+"""Spools as those see them who deliver them or look on: how far they are, what was refused, what waits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from openmanus_rl._private import append_private
+from openmanus_rl.spool.files import Position, is_alive, read_unwritten, segment_path
+from openmanus_rl.spool.left_open import OpenBlocks
+from openmanus_rl.spool.refusals import count_places, identity
+
+__all__ = [
+    "COPIED_MARK",
+    "DONE_SUFFIX",
+    "NEVER_WRITTEN",
+    "Progress",
+    "Spool",
+    "damaged_records",
+    "find_spools",
+    "hurry",
+    "overview",
+    "remove_done",
+    "was_hurried",
+]
+
+DONE_SUFFIX = ".done"
+"""Of the folder of a spool that is being removed."""
+COPIED_MARK = "copied"
+"""In a spool that was copied while its process may have lived: what is open in it may still end elsewhere."""
+NEVER_WRITTEN = "a process lost them, or had them only in its memory when it ended"
+_RESEND_MARK = "resend"
+_HURRY_MARK = "hurry"
+_READ_BYTES = 1024 * 1024
+# Of what `stat` counts.
+_BLOCK_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a spool has been delivered."""
+
+    segment: int = 1
+    offset: int = 0
+    taken: int = 0
+    """The lines before this place that were whole: delivered or refused."""
+    delivered: int = 0
+    """Those of which nothing was refused."""
+    refused: int = 0
+    """Those of which something was refused and did not arrive later, also if somebody has discarded it since."""
+    discarded: int = 0
+    damaged: int = 0
+    """The records that could not be read, or were lost before they came into the spool's files."""
+    damage: str | None = None
+    """What was wrong with the first of these."""
+    unwritten: int = 0
+    """How many of these never came into the files."""
+    error: str | None = None
+    open: OpenBlocks = field(default_factory=dict)
+    """What began before this place and has not ended."""
+
+    @property
+    def position(self) -> Position:
+        return Position(self.segment, self.offset)
+
+
+_PROGRESS_FIELDS = frozenset(one.name for one in fields(Progress))
+
+
+@dataclass(frozen=True)
+class Spool:
+    """A spool as its deliverers and onlookers see it."""
+
+    folder: Path
+
+    @property
+    def progress(self) -> Progress:
+        try:
+            found = orjson.loads((self.folder / "progress.json").read_bytes())
+            progress = Progress(**{name: value for name, value in found.items() if name in _PROGRESS_FIELDS})
+            return progress if _is_place(progress) else Progress()
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            # What was delivered before is delivered again, which changes nothing.
+            return Progress()
+
+    def save(self, progress: Progress) -> None:
+        content = orjson.dumps(asdict(progress))
+        aside = self.folder / f"progress.{os.getpid()}.new"
+        try:
+            aside.write_bytes(content)
+            aside.replace(self.folder / "progress.json")
+        except OSError:
+            # On a full disk, delivery is what makes room again: it must not need any.
+            with suppress(OSError):
+                aside.unlink()
+            if not _overwrite(self.folder / "progress.json", content):
+                raise
+
+    def meta(self) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = orjson.loads((self.folder / "meta.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return found
+
+    def refused(self) -> list[dict[str, Any]]:
+        """Return what the database did not take: kind, record, reason, places of its lines, and when it was refused."""
+        try:
+            lines = (self.folder / "refused.jsonl").read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        found: dict[bytes, dict[str, Any]] = {}
+        for number, line in enumerate(lines):
+            # One that broke off belongs to a batch that was not finished, and is refused again.
+            with suppress(ValueError):
+                entry = orjson.loads(line)
+                # Of refusals that were written before places were, each is of a record of its own.
+                entry.setdefault("places", [-1 - number])
+                # A chunk of metrics that has grown since stands there again, and says all that it said before.
+                found[identity(entry)] = entry
+        return list(found.values())
+
+    def add_refused(self, refused: list[dict[str, Any]]) -> None:
+        """Write down further refusals; those before stay as they are, however many they are."""
+        append_private(self.folder / "refused.jsonl").close()
+        with (self.folder / "refused.jsonl").open("a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":
+                    file.write(b"\n")
+            file.write(b"".join(orjson.dumps(entry) + b"\n" for entry in refused))
+
+    def save_refused(self, refused: list[dict[str, Any]]) -> None:
+        aside = self.folder / f"refused.{os.getpid()}.new"
+        aside.write_bytes(b"".join(orjson.dumps(entry) + b"\n" for entry in refused))
+        aside.replace(self.folder / "refused.jsonl")
+
+    def unread_bytes(self) -> int:
+        """Return how much of the spool has not been delivered."""
+        # The files first: what is delivered meanwhile then counts as unread, never the other way round.
+        sizes = {}
+        for path in self.folder.glob("*.jsonl"):
+            # One that is gone was delivered.
+            with suppress(FileNotFoundError):
+                if path.stem.isdigit():
+                    sizes[int(path.stem)] = path.stat().st_size
+        progress = self.progress
+        return max(0, sum(size for number, size in sizes.items() if number >= progress.segment) - progress.offset)
+
+    def unread_records(self) -> int:
+        """Return how many records have not been delivered, by counting their lines."""
+        progress = self.progress
+        count, segment, offset = 0, progress.segment, progress.offset
+        with suppress(FileNotFoundError):
+            while True:
+                with segment_path(self.folder, segment).open("rb") as file:
+                    file.seek(offset)
+                    while part := file.read(_READ_BYTES):
+                        count += part.count(b"\n")
+                segment, offset = segment + 1, 0
+        return count
+
+    def may_go_on_elsewhere(self) -> bool:
+        """Say whether this is a copy of a spool that may still be written."""
+        return (self.folder / COPIED_MARK).exists()
+
+    def ask_to_resend(self) -> None:
+        """Ask whoever delivers the spool to send what was refused again."""
+        (self.folder / _RESEND_MARK).touch()
+
+    def was_asked_to_resend(self) -> bool:
+        """Say whether that was asked since the last time."""
+        try:
+            (self.folder / _RESEND_MARK).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def _is_place(progress: Progress) -> bool:
+    counts = (progress.segment, progress.offset, progress.taken, progress.damaged, progress.unwritten)
+    return all(isinstance(count, int) for count in counts)
+
+
+def _overwrite(path: Path, content: bytes) -> bool:
+    """Change a file in place, if it has the room already; whoever is killed meanwhile leaves what is no progress."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            if len(content) > os.fstat(file.fileno()).st_blocks * _BLOCK_BYTES:
+                return False
+            file.write(content)
+            file.truncate()
+    except OSError:
+        return False
+    return True
+
+
+def hurry(root: Path) -> None:
+    """Ask whoever delivers the spools below a root not to wait for more."""
+    with suppress(OSError):
+        (root / _HURRY_MARK).touch()
+
+
+def was_hurried(root: Path) -> bool:
+    """Say whether that was asked since the last time."""
+    try:
+        (root / _HURRY_MARK).unlink()
+    except OSError:
+        return False
+    return True
+
+
+def find_spools(root: Path) -> Iterator[Spool]:
+    """Yield the spools below a root, oldest first."""
+    if root.exists():
+        for folder in sorted(root.iterdir()):
+            # What begins with a dot is still being copied.
+            is_whole = folder.suffix != DONE_SUFFIX and not folder.name.startswith(".")
+            if is_whole and (folder / "meta.json").exists():
+                yield Spool(folder)
+
+
+def remove_done(root: Path) -> None:
+    """Remove the spools that are done and that a courier, killed meanwhile, did not get to remove."""
+    for folder in root.glob(f"*{DONE_SUFFIX}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def overview(root: Path) -> dict[str, Any]:
+    """Return what waits below a root, what was refused, and why delivery does not get on, where it does not."""
+    spools = list(find_spools(root))
+    progress = [spool.progress for spool in spools]
+    return {
+        "spools": len(spools),
+        "queued": sum(spool.unread_records() for spool in spools),
+        "queued_bytes": sum(spool.unread_bytes() for spool in spools),
+        "refused": sum(count_places(entry["places"] for entry in spool.refused()) for spool in spools),
+        "damaged": sum(map(damaged_records, spools)),
+        "error": next((one.error for one in reversed(progress) if one.error is not None), None),
+    }
+
+
+def damaged_records(spool: Spool) -> int:
+    """Return how many records of a spool can't be delivered: unreadable, lost, or only in the memory of a dead process.
+
+    Also where no courier has been yet to count those that its process left unwritten.
+    """
+    progress, unwritten = spool.progress, read_unwritten(spool.folder)
+    is_final = False
+    # In a home that may only be read nothing can be locked, and so not asked; and a spool may be gone by now.
+    with suppress(OSError):
+        is_final = not is_alive(spool.folder) and not spool.may_go_on_elsewhere()
+    count = unwritten.lost + (unwritten.in_memory if is_final else 0)
+    return progress.damaged + max(0, count - progress.unwritten)

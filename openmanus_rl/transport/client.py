@@ -1,0 +1,121 @@
+"""The client: tables, functions and storage of one Supabase, as one caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import Any, Literal
+
+from openmanus_rl.errors import InvalidInput, SettingsError
+from openmanus_rl.settings import Settings
+from openmanus_rl.transport.http import NO_BODY, HttpDoor, is_loopback, read_json
+from openmanus_rl.transport.rest import MAX_PAGE_ROWS, Rest, Row
+from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.storage import Storage
+from openmanus_rl.transport.users import Users
+
+__all__ = ["MAX_PAGE_ROWS", "Client", "Row"]
+
+_FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Client(Rest):
+    """One Supabase as one caller sees it: every failure is one of our errors, transient ones already retried."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        key: str,
+        door: HttpDoor,
+        anon_key: str | None = None,
+        database_url: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        headers = {"apikey": key, "Authorization": f"Bearer {token or key}", "X-Client-Info": "openmanus-rl"}
+        super().__init__(url=url, headers=headers, door=door)
+        self.database_url = database_url
+        self._key = key
+        self._anon_key = anon_key
+
+    def __repr__(self) -> str:
+        return f"Client(url={self.url!r})"
+
+    @classmethod
+    def connect(cls, settings: Settings, *, proof_key: str | None = None) -> Client:
+        """Return a client of the Supabase that the settings name, with its service role key."""
+        return cls.from_url_and_key(
+            settings.require_url(),
+            settings.require_service_role_key(),
+            anon_key=settings.anon_key.get_secret_value() if settings.anon_key else None,
+            database_url=settings.database_url.get_secret_value() if settings.database_url else None,
+            connect_timeout_seconds=settings.connect_timeout_seconds,
+            request_timeout_seconds=settings.request_timeout_seconds,
+            retry=RetryPolicy(limit_seconds=settings.retry_limit_seconds),
+            proof_key=proof_key,
+        )
+
+    @classmethod
+    def from_url_and_key(
+        cls,
+        url: str,
+        key: str,
+        *,
+        anon_key: str | None = None,
+        database_url: str | None = None,
+        retry: RetryPolicy | None = None,
+        **door_options: Any,
+    ) -> Client:
+        """Return a client of a URL with a key; further options are those of `HttpDoor`."""
+        door = HttpDoor(retry=retry, use_environment_proxies=not is_loopback(url), **door_options)
+        return cls(url=url, key=key, door=door, anon_key=anon_key, database_url=database_url)
+
+    def as_user(self, token: str) -> Client:
+        """Return a client that acts as the member whose access token this is, under row level security."""
+        key = self._anon_key or self._key
+        return Client(url=self.url, key=key, door=self.door, anon_key=self._anon_key, token=token)
+
+    def as_anonymous(self) -> Client:
+        """Return a client that acts as someone with the publishable key alone."""
+        if self._anon_key is None:
+            raise SettingsError(
+                "SUPABASE_ANON_KEY is missing",
+                setting="SUPABASE_ANON_KEY",
+                hint="find it in the Supabase dashboard under Project Settings > API Keys",
+            )
+        return Client(url=self.url, key=self._anon_key, door=self.door, anon_key=self._anon_key)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Files in buckets."""
+        return Storage(url=f"{self.url}/storage/v1", headers=self._headers, door=self.door)
+
+    @cached_property
+    def users(self) -> Users:
+        """Accounts; only the secret key reaches them."""
+        return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, door=self.door)
+
+    def function(
+        self,
+        name: str,
+        *,
+        method: Literal["GET", "POST"] = "POST",
+        json: Any = NO_BODY,
+        params: Mapping[str, Any] | None = None,
+        retryable: bool = True,
+    ) -> Any:
+        """Call an edge function and return its JSON result."""
+        if not _FUNCTION_NAME.fullmatch(name):
+            raise InvalidInput(f"{name!r} is not the name of a function", field="name")
+        attempt = f"call function {name}"
+        return self.door.request(
+            method,
+            f"{self.url}/functions/v1/{name}",
+            attempt=attempt,
+            read=partial(read_json, attempt=attempt),
+            headers=self._headers,
+            params=params,
+            body=json,
+            retryable=retryable,
+        )

@@ -1,0 +1,245 @@
+"""Batches straight into Postgres: by COPY into the staging tables, and from there by the database's own merge.
+
+What hangs on a rollout and never changes (turns and their parts) is most of what there is, and nearly always new. It is
+copied to its table at once, with what the merge would derive: constraints and triggers hold there as well. Should
+anything stand in the way, such as a turn that was delivered before, the whole batch goes by the merge and its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb, set_json_dumps
+
+from openmanus_rl.errors import OpenManusError
+from openmanus_rl.records.plain import as_text
+from openmanus_rl.transport.json_codec import encode
+from openmanus_rl.transport.metric_chunks import copy_chunks, is_plain_chunk
+from openmanus_rl.transport.postgres import PostgresConnection, connect
+from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.translate import translated
+
+__all__ = ["Loader"]
+
+Record = Mapping[str, Any]
+Batch = Mapping[str, Sequence[Record]]
+
+# What COPY says of a value that does not fit its column; `ingest` finds the record that holds it.
+_BAD_VALUES = (
+    ValueError,
+    TypeError,
+    psycopg.DataError,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.ProgramLimitExceeded,
+)
+
+
+def _array(values: Any) -> Any:
+    """Return a list as Postgres writes arrays; of numbers, times and truth values that is JSON in other brackets."""
+    if not isinstance(values, list):
+        return values
+    text = orjson.dumps(values)
+    if b"null" in text:
+        # Unknown, or a NaN that nobody wrote by its name: that one is told from the other, and refused.
+        text = encode(values)
+    return "{" + text[1:-1].decode() + "}"
+
+
+_PLAIN_ARRAYS = ("bigint", "integer", "double precision", "real", "boolean", "timestamp with time zone")
+_ADAPTERS: dict[str, Callable[[Any], Any]] = {
+    "jsonb": Jsonb,
+    "text": as_text,
+    **{f"{kind}[]": _array for kind in _PLAIN_ARRAYS},
+}
+
+
+class _Orphan(Exception):
+    """A record names a parent that is not there."""
+
+
+# What never changes, and the field by which it hangs on a rollout or on a turn.
+_PARENTS = {
+    "agent_states": "rollout_id",
+    "rewards": "rollout_id",
+    "tool_calls": "agent_state_id",
+    "observations": "agent_state_id",
+    "generations": "agent_state_id",
+}
+_PARENT_TABLES = {"rollout_id": "rollouts", "agent_state_id": "agent_states"}
+# Something is there already, hangs on nothing, or is no such thing: the merge tells which record it is.
+_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _Orphan, *_BAD_VALUES)
+
+
+class Loader:
+    """Loads batches over one connection, which is opened anew after a failure."""
+
+    def __init__(self, database_url: str | Callable[[], str], *, connect_timeout_seconds: float = 5.0) -> None:
+        """Load into a database; a function is asked for its URL before each connection."""
+        self._database_url = database_url
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._connection: PostgresConnection | None = None
+        self._types: dict[str, dict[str, str]] = {}
+
+    def load(self, batch: Batch) -> list[dict[str, Any]]:
+        """Write a batch in one transaction and return what was refused; a failure writes nothing."""
+        connection = self._connected()
+        try:
+            with translated("load a batch"):
+                try:
+                    with connection.transaction():
+                        return self._copy_what_is_new(connection, batch)
+                except _NOT_SIMPLY_NEW:
+                    pass
+                try:
+                    with connection.transaction():
+                        numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
+                        return self._copy_and_merge(connection, numbered)
+                except _BAD_VALUES:
+                    # One bad value spoils a whole COPY. As JSON, the database says which record it is in.
+                    with connection.transaction():
+                        return self._ingest(connection, batch)
+        except OpenManusError:
+            self.close()
+            raise
+
+    def interrupt(self, entries: Mapping[str, Sequence[Sequence[str]]], reason: str) -> None:
+        """Mark what a process left running when it ended."""
+        connection = self._connected()
+        try:
+            with translated("interrupt what was left running"):
+                connection.execute("select public.interrupt(%s, %s)", [Jsonb(entries), reason])
+        except OpenManusError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next batch opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> PostgresConnection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(
+                self._database_url() if callable(self._database_url) else self._database_url,
+                autocommit=True,
+                connect_timeout_seconds=self._connect_timeout_seconds,
+                retry=RetryPolicy(limit_seconds=0),
+            )
+            set_json_dumps(encode, self._connection)
+        return self._connection
+
+    def _copy_what_is_new(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
+        numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
+        chunks = _new_chunks(connection, numbered.get("metric_chunks", []))
+        if chunks:
+            numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
+        written = {chunk["training_run_id"] for chunk in chunks.values()}
+        connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)])
+        merged = {kind: entries for kind, entries in numbered.items() if kind not in _PARENTS and entries}
+        # Media may reference turns: load it last.
+        media = merged.pop("media", None)
+        refused = self._copy_and_merge(connection, merged) if merged else []
+        if chunks:
+            copy_chunks(connection, sql.Identifier("public", "metric_chunks"), chunks.items(), staged=False)
+        written |= self._copy_turns(connection, batch)
+        if media is not None:
+            refused += self._copy_and_merge(connection, {"media": media})
+        if written:
+            connection.execute("select internal.end_copy(%s::uuid[])", [list(written)])
+        return refused
+
+    def _copy_turns(self, connection: PostgresConnection, batch: Batch) -> set[str | None]:
+        """Copy turns and their parts, and return the runs that they are of."""
+        runs: dict[str, dict[str, str | None]] = {"rollout_id": {}, "agent_state_id": {}}
+        for kind, parent in _PARENTS.items():
+            records = batch.get(kind, ())
+            known = runs[parent]
+            _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for record in records})
+            if not all(record[parent] in known for record in records):
+                raise _Orphan(kind)
+            placed = [_placed(record, known[record[parent]]) for record in records]
+            if kind == "agent_states":
+                runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
+            if placed:
+                self._copy(connection, kind, placed, sql.Identifier("public", kind))
+        return {run for known in runs.values() for run in known.values()}
+
+    def _copy_and_merge(
+        self, connection: PostgresConnection, batch: Mapping[str, list[tuple[int, Record]]]
+    ) -> list[dict[str, Any]]:
+        kinds = list(batch)
+        connection.execute("select internal.open_stage(%s)", [kinds])
+        for kind, entries in batch.items():
+            stage = sql.Identifier("pg_temp", f"stage_{kind}")
+            if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
+                copy_chunks(connection, stage, entries, staged=True)
+            else:
+                self._copy(connection, kind, [{"ordinal": number, **record} for number, record in entries], stage)
+        return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
+
+    def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
+        return _refused(connection.execute("select public.ingest(%s)", [Jsonb(batch)]).fetchone())
+
+    def _copy(
+        self, connection: PostgresConnection, kind: str, records: Sequence[Record], table: sql.Identifier
+    ) -> None:
+        types = self._types.get(kind) or self._read_types(connection, kind)
+        columns = list({name: None for record in records for name in record})
+        adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in columns]
+        statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(map(sql.Identifier, columns)))
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for record in records:
+                get = record.get
+                row = [
+                    value if (value := get(name)) is None or adapt is None else adapt(value)
+                    for name, adapt in adapters
+                ]  # fmt: skip
+                try:
+                    copy.write_row(row)
+                except psycopg.ProgrammingError as error:
+                    if error.sqlstate is None:
+                        # No type of Postgres is known for a value, such as an object in a column of numbers.
+                        raise ValueError(f"{kind}: {error}") from error
+                    raise
+
+    def _read_types(self, connection: PostgresConnection, kind: str) -> dict[str, str]:
+        rows = connection.execute("select name, type from internal.record_columns(%s)", [kind])
+        self._types[kind] = {str(row[0]): str(row[1]) for row in rows}
+        return self._types[kind]
+
+
+def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Record]]) -> dict[int, Record]:
+    """Return, by their numbers, the chunks that are not there yet; those that are may only grow, by the merge."""
+    plain = {number: chunk for number, chunk in chunks if is_plain_chunk(chunk)}
+    ids = [chunk["id"] for chunk in plain.values()]
+    if not ids or len(set(ids)) < len(ids):
+        return {}
+    found = connection.execute("select id::text from public.metric_chunks where id = any (%s::uuid[])", [ids])
+    known = {row[0] for row in found}
+    return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
+
+
+def _placed(record: Record, run_id: str | None) -> Record:
+    if record.get("training_run_id", run_id) != run_id:
+        raise ValueError(f"{record['id']}: of another run than what it hangs on")
+    return {**record, "training_run_id": run_id}
+
+
+def _find_runs(connection: PostgresConnection, runs: dict[str, Any], table: str, ids: set[str]) -> None:
+    """Add the runs of these rows to those that are known; of a row that is not there, none."""
+    unknown = ids - runs.keys()
+    if unknown:
+        query = sql.SQL("select id::text, training_run_id::text from {} where id = any (%s::uuid[])")
+        found = connection.execute(query.format(sql.Identifier("public", table)), [list(unknown)])
+        runs.update((str(row[0]), row[1]) for row in found)
+
+
+def _refused(answer: tuple[Any, ...] | None) -> list[dict[str, Any]]:
+    assert answer is not None, "a function that returns a value returns a row"
+    refused: list[dict[str, Any]] = answer[0]["refused"]
+    return refused

@@ -1,0 +1,101 @@
+"""Postgres itself, for migrations and COPY: connections with a time limit, failures translated.
+
+A port of this machine belongs to whoever listens there first. With SCRAM the server must show that it knows the
+password too, and never gets to see it: a password for this machine is used in no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, pq
+
+from openmanus_rl._setting_checks import check_database_url
+from openmanus_rl.errors import SettingsError
+from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.translate import translated
+
+__all__ = ["answers", "connect", "session"]
+
+PostgresConnection = psycopg.Connection[tuple[Any, ...]]
+
+
+def connect(
+    database_url: str,
+    *,
+    autocommit: bool = False,
+    connect_timeout_seconds: float = 5.0,
+    retry: RetryPolicy | None = None,
+) -> PostgresConnection:
+    """Open a connection, trying again while the server can't be reached or is starting."""
+    check_database_url(database_url)
+    protection = _protection(database_url)
+
+    def attempt(_remaining_seconds: float) -> PostgresConnection:
+        with translated("connect to Postgres"):
+            return psycopg.connect(
+                database_url,
+                autocommit=autocommit,
+                # libpq takes whole seconds, and 1 means 2.
+                connect_timeout=max(2, round(connect_timeout_seconds)),
+                application_name="openmanus-rl",
+                # A pooler, such as Supabase's, may give each transaction another session.
+                prepare_threshold=None,
+                **protection,
+            )
+
+    return (retry or RetryPolicy()).run(attempt)
+
+
+def answers(database_url: str, *, timeout_seconds: float) -> bool:
+    """Say whether a server takes connections, or says why it does not; nobody signs in."""
+    address = conninfo.conninfo_to_dict(database_url)
+    # Without a password libpq goes no further than to be asked for one, and that is answer enough.
+    address.pop("password", None)
+    # libpq takes whole seconds, and 1 means 2.
+    address |= {"passfile": "/nonexistent", "connect_timeout": max(2, round(timeout_seconds))}
+    answer = pq.Ping(pq.PGconn.ping(conninfo.make_conninfo("", **address).encode()))
+    return answer in (pq.Ping.OK, pq.Ping.REJECT)
+
+
+@contextmanager
+def session(
+    database_url: str,
+    *,
+    attempt: str,
+    autocommit: bool = False,
+    connect_timeout_seconds: float = 5.0,
+    retry: RetryPolicy | None = None,
+) -> Iterator[PostgresConnection]:
+    """Give a connection for the block: committed at its end, rolled back if it fails, closed in any case."""
+    connection = connect(
+        database_url, autocommit=autocommit, connect_timeout_seconds=connect_timeout_seconds, retry=retry
+    )
+    with translated(attempt), connection:
+        yield connection
+
+
+_LOOPBACK = ("127.", "localhost", "::1")
+_FIRST_LIBPQ_TO_REQUIRE = 160000
+
+
+def _protection(database_url: str) -> dict[str, Any]:
+    """Return libpq's options that keep a password for this machine from whoever merely listens on its port."""
+    try:
+        given = conninfo.conninfo_to_dict(database_url)
+    except psycopg.ProgrammingError:
+        return {}  # Connecting says what is wrong with it.
+    hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
+    is_local = any(host.startswith(_LOOPBACK) for host in hosts)
+    if not is_local or not given.get("password") or given.get("require_auth"):
+        return {}
+    if pq.version() < _FIRST_LIBPQ_TO_REQUIRE:
+        raise SettingsError(
+            f"libpq {pq.version() // 10000} cannot insist on SCRAM, and would tell the database password to any server",
+            setting="DATABASE_URL",
+            hint="install `psycopg[binary]`, which brings a newer libpq",
+        )
+    return {"require_auth": "scram-sha-256"}

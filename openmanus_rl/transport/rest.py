@@ -1,0 +1,208 @@
+"""Tables and functions of the database, over PostgREST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import httpx
+from postgrest import CountMethod, SyncPostgrestClient
+from postgrest.base_request_builder import BaseFilterRequestBuilder, RequestConfig
+
+from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput
+from openmanus_rl.transport.filters import Filter, Order, Page
+from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_json, read_rows
+
+__all__ = ["MAX_PAGE_ROWS", "Rest", "Row"]
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+# Hosted Supabase cuts answers off at this many rows without saying so.
+MAX_PAGE_ROWS = 1000
+# PostgREST refuses an offset past the last row when it counts; for a reader that is an empty page.
+_RANGE_BEYOND_END = "PGRST103"
+
+
+class Rest:
+    """The database of one Supabase as one caller sees it."""
+
+    def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
+        self.url = url.rstrip("/")
+        self.door = door
+        self._headers = dict(headers)
+
+    def select(
+        self,
+        table: str,
+        *,
+        columns: str = "*",
+        filters: Sequence[Filter] = (),
+        order: Sequence[Order] = (),
+        limit: int = 100,
+        offset: int = 0,
+        count: bool = False,
+    ) -> Page[Row]:
+        """Return a page of rows; the total is counted only if asked for."""
+        if not 1 <= limit <= MAX_PAGE_ROWS:
+            raise InvalidInput(f"limit {limit} is not between 1 and {MAX_PAGE_ROWS}", field="limit")
+        if offset < 0:
+            raise InvalidInput(f"offset {offset} is negative", field="offset")
+        builder = self._rest.from_(table).select(columns, count=CountMethod.exact if count else None)
+        _apply(builder, filters)
+        for key in order:
+            builder.order(key.column, desc=key.descending, nullsfirst=key.nulls_first)
+        # One row more than asked for tells whether another page follows, unless the server would cut it off.
+        builder.limit(min(limit + 1, MAX_PAGE_ROWS)).offset(offset)
+        attempt = f"select from {table}"
+        try:
+            rows, total = self._send(builder.request, attempt=attempt, read=partial(_rows_and_total, attempt=attempt))
+        except InvalidInput as error:
+            if error.code != _RANGE_BEYOND_END:
+                raise
+            return Page(rows=[], total=self.count(table, filters=filters), next_offset=None)
+        more = len(rows) > limit or len(rows) == MAX_PAGE_ROWS
+        return Page(rows=rows[:limit], total=total, next_offset=offset + limit if more else None)
+
+    def select_all(
+        self,
+        table: str,
+        *,
+        columns: str = "*",
+        filters: Sequence[Filter] = (),
+        order: Sequence[Order] = (),
+        page_rows: int = 500,
+    ) -> Iterator[Row]:
+        """Yield every row, page by page; order by something unique, or a row may be met twice or never."""
+        offset: int | None = 0
+        while offset is not None:
+            page = self.select(table, columns=columns, filters=filters, order=order, limit=page_rows, offset=offset)
+            yield from page.rows
+            offset = page.next_offset
+
+    def select_one(self, table: str, *, filters: Sequence[Filter], columns: str = "*") -> Row | None:
+        """Return the one row that the filters choose, or None; more than one is a `ConflictError`."""
+        rows = self.select(table, columns=columns, filters=filters, limit=2).rows
+        if len(rows) > 1:
+            raise ConflictError(f"select from {table}: more than one row matches where one was expected")
+        return rows[0] if rows else None
+
+    def count(self, table: str, *, filters: Sequence[Filter] = ()) -> int:
+        """Return how many rows the filters choose."""
+        builder = self._rest.from_(table).select("*", count=CountMethod.exact, head=True)
+        _apply(builder, filters)
+        attempt = f"count {table}"
+        total = self._send(builder.request, attempt=attempt, read=_total)
+        if total is None:
+            raise BadResponse(f"{attempt}: the answer holds no count", hint="check any proxy in between")
+        return total
+
+    def insert(self, table: str, rows: Row | Sequence[Row], *, retryable: bool = True) -> list[Row]:
+        """Insert rows that must be new and return them; a column that a row leaves out takes its default."""
+        many = [rows] if isinstance(rows, Mapping) else list(rows)
+        if not many:
+            return []
+        builder = self._rest.from_(table).insert(many, default_to_null=False)
+        attempt = f"insert into {table}"
+        try:
+            return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+        except ConflictError as error:
+            # An earlier attempt may have landed although its answer was lost: then these very ids are there.
+            if error.attempts == 1 or not all("id" in row for row in many):
+                raise
+            landed = list(self.select_all(table, filters=[Filter.in_("id", [row["id"] for row in many])]))
+            if len(landed) < len(many):
+                raise
+            return landed
+
+    def upsert(
+        self,
+        table: str,
+        rows: Row | Sequence[Row],
+        *,
+        on_conflict: str,
+        ignore_duplicates: bool = False,
+        retryable: bool = True,
+    ) -> list[Row]:
+        """Insert rows, or update those whose `on_conflict` columns are there already, and return them."""
+        many = [rows] if isinstance(rows, Mapping) else list(rows)
+        if not many:
+            return []
+        builder = self._rest.from_(table).upsert(
+            many, on_conflict=on_conflict, ignore_duplicates=ignore_duplicates, default_to_null=False
+        )
+        attempt = f"upsert into {table}"
+        return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+
+    def update(self, table: str, values: Row, *, filters: Sequence[Filter], retryable: bool = True) -> list[Row]:
+        """Change the rows that the filters choose and return them."""
+        _refuse_all_rows(table, filters)
+        builder = self._rest.from_(table).update(values)
+        _apply(builder, filters)
+        attempt = f"update {table}"
+        return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+
+    def delete(self, table: str, *, filters: Sequence[Filter], retryable: bool = True) -> list[Row]:
+        """Delete the rows that the filters choose and return them."""
+        _refuse_all_rows(table, filters)
+        builder = self._rest.from_(table).delete()
+        _apply(builder, filters)
+        attempt = f"delete from {table}"
+        return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
+
+    def rpc(self, name: str, params: Mapping[str, Any] | None = None, *, retryable: bool = True) -> Any:
+        """Call a database function and return its JSON result, None if it has none."""
+        attempt = f"call {name}"
+        builder = self._rest.rpc(name, dict(params or {}))
+        return self._send(
+            builder.request, attempt=attempt, read=partial(read_json, attempt=attempt), retryable=retryable
+        )
+
+    @cached_property
+    def _rest(self) -> SyncPostgrestClient:
+        # Only its builders are used: sending is the door's work, so this client's own session stays idle.
+        return SyncPostgrestClient(f"{self.url}/rest/v1", headers=self._headers, http_client=self.door.client)
+
+    def _send(
+        self,
+        request: RequestConfig[httpx.Client],
+        *,
+        attempt: str,
+        read: Callable[[httpx.Response], T],
+        retryable: bool = True,
+    ) -> T:
+        return self.door.request(
+            request.http_method,
+            str(request.path),
+            attempt=attempt,
+            read=read,
+            headers=request.headers,
+            params=request.params,
+            body=NO_BODY if request.json is None or request.http_method == "DELETE" else request.json,
+            retryable=retryable,
+        )
+
+
+def _apply(builder: BaseFilterRequestBuilder[httpx.Client], filters: Sequence[Filter]) -> None:
+    for condition in filters:
+        builder.filter(condition.column, condition.operator, condition.criteria)
+
+
+def _refuse_all_rows(table: str, filters: Sequence[Filter]) -> None:
+    if not filters:
+        raise InvalidInput(f"{table}: without a filter this would touch every row", field="filters")
+
+
+def _read(attempt: str) -> Callable[[httpx.Response], list[Row]]:
+    return partial(read_rows, attempt=attempt)
+
+
+def _rows_and_total(response: httpx.Response, attempt: str) -> tuple[list[Row], int | None]:
+    return read_rows(response, attempt), _total(response)
+
+
+def _total(response: httpx.Response) -> int | None:
+    """Read the count from `Content-Range: 0-24/3573`; it is * where nothing was counted."""
+    total = response.headers.get("content-range", "").rpartition("/")[2]
+    return int(total) if total.isdigit() else None

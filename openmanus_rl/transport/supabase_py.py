@@ -1,0 +1,23 @@
+"""supabase-py's own client, over the same door."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from openmanus_rl.transport.http import HttpDoor
+from openmanus_rl.transport.translate import translated
+
+if TYPE_CHECKING:
+    from supabase import Client as SupabaseClient
+
+__all__ = ["SupabaseClient", "make_supabase_client"]
+
+
+def make_supabase_client(url: str, key: str, *, door: HttpDoor) -> SupabaseClient:
+    """Return supabase-py's client of a Supabase; the errors of its calls are its own."""
+    # Imported here: supabase-py is slow to import.
+    from supabase import create_client
+    from supabase.lib.client_options import SyncClientOptions
+
+    with translated("make a Supabase client"):
+        return create_client(url, key, SyncClientOptions(httpx_client=door.client, auto_refresh_token=False))

@@ -1,0 +1,267 @@
+"""The one door through which failures leave: whatever a client library raises becomes one of our errors."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import ssl
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from openmanus_rl.errors import (
+    AuthError,
+    BadResponse,
+    ConflictError,
+    ConnectionFailed,
+    ForbiddenError,
+    InvalidInput,
+    NotFoundError,
+    OpenManusError,
+    RateLimited,
+    SchemaMismatch,
+    ServerError,
+    SettingsError,
+    TimeoutExceeded,
+    TooLargeError,
+    TransientError,
+    UnsupportedError,
+)
+from openmanus_rl.transport.sqlstate import OWN_CODES, class_for_code, field_of
+
+__all__ = ["error_from_exception", "error_from_response", "translated"]
+
+_BY_STATUS: dict[int, type[OpenManusError]] = {
+    401: AuthError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    405: UnsupportedError,
+    406: UnsupportedError,
+    408: TimeoutExceeded,
+    409: ConflictError,
+    413: TooLargeError,
+    415: UnsupportedError,
+    425: ServerError,
+    429: RateLimited,
+    501: UnsupportedError,
+    504: TimeoutExceeded,
+}
+HINTS: dict[type[OpenManusError], str] = {
+    AuthError: "check SUPABASE_SERVICE_ROLE_KEY, or sign in again if a user's token was used",
+    SchemaMismatch: "restart the stack with `openmanus-rl down` and `openmanus-rl up`; elsewhere apply the migrations "
+    "with `openmanus-rl migrate`, or install the version of openmanus-rl that matches the database",
+}
+_MISSING_FUNCTION = {"42883", "PGRST202"}
+_FURTHER_LIBRARIES: dict[str, str] = {
+    "postgrest.exceptions": "APIError",
+    "psycopg": "Error",
+    "storage3.utils": "StorageException",
+    "supabase": "SupabaseException",
+    "supabase_auth.errors": "AuthError",
+    "supabase_functions.errors": "FunctionsError",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What an answer says about its failure, whichever service wrote it."""
+
+    status: int
+    code: str
+    message: str
+    details: Any = None
+    hint: str | None = None
+
+
+@contextmanager
+def translated(attempt: str) -> Iterator[None]:
+    """Turn any failure of a client library inside the block into one of our errors, chained."""
+    try:
+        yield
+    except _library_errors() as error:
+        raise error_from_exception(error, attempt) from error
+
+
+def _library_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of the libraries in use: one that was never imported is slow to import and raised nothing."""
+    found: list[type[Exception]] = [httpx.HTTPError, httpx.InvalidURL, httpx.StreamError]
+    for module, name in _FURTHER_LIBRARIES.items():
+        # A module that another thread is just importing may not have the name yet.
+        error = getattr(sys.modules.get(module), name, None)
+        if error is not None:
+            found.append(error)
+    return tuple(found)
+
+
+def error_from_response(response: httpx.Response, attempt: str) -> OpenManusError:
+    """Return the error that a complete answer with a status outside 2xx stands for."""
+    if 300 <= response.status_code < 400:
+        target = response.headers.get("location", "elsewhere")
+        return SettingsError(
+            f"{attempt}: {response.url.host} redirects to {target}",
+            setting="SUPABASE_URL",
+            hint="set SUPABASE_URL to the API's own address",
+        )
+    failure = _read_failure(response)
+    if failure is None:
+        return _error_from_page(response, attempt)
+    return build_error(failure, attempt, retry_after_seconds=_retry_after_seconds(response))
+
+
+def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
+    """Return our error for one that supabase-py, httpx, storage3 or psycopg raised."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error_from_response(error.response, attempt)
+    if isinstance(error, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)):
+        return _error_from_httpx(error, attempt)
+    # Imported here: it needs every library, and is needed by few failures.
+    from openmanus_rl.transport.translate_libraries import error_from_library
+
+    return error_from_library(error, attempt)
+
+
+def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | None = None) -> OpenManusError:
+    status = failure.status
+    field = field_of(failure.message, failure.details)
+    if status in (429, 502, 503):
+        cls = _BY_STATUS.get(status, ServerError)
+    else:
+        cls = class_for_code(failure.code, field=field) or _class_for_status(status)
+    arguments: dict[str, Any] = {
+        "code": failure.code or None,
+        "details": failure.details,
+        "hint": hint_for(cls, failure.hint),
+        "status": status or None,
+        "field": field,
+    }
+    if issubclass(cls, TransientError):
+        arguments["retry_after_seconds"] = retry_after_seconds
+    return cls(worded(failure.code, failure.message, attempt), **arguments)
+
+
+def hint_for(cls: type[OpenManusError], given: str | None) -> str | None:
+    """Return the way out: the server's, unless it guesses at types and names where the version is at fault."""
+    return HINTS[cls] if cls is SchemaMismatch else given or HINTS.get(cls)
+
+
+def worded(code: str, message: str, attempt: str) -> str:
+    """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
+    if code in _MISSING_FUNCTION:
+        return f"{attempt}: the database is of another version than this program ({message})"
+    return message if code in OWN_CODES else f"{attempt}: {message}"
+
+
+def _class_for_status(status: int) -> type[OpenManusError]:
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= 500:
+        return ServerError
+    return InvalidInput if 400 <= status < 500 else BadResponse
+
+
+def _read_failure(response: httpx.Response) -> Failure | None:
+    """Read the error shapes of PostgREST, Storage, Auth, the API gateway and our functions; None if it is none."""
+    try:
+        body = json.loads(response.content)
+    except ValueError:
+        return None
+    if not isinstance(body, dict):
+        return None
+    if isinstance(inner := body.get("error"), dict):
+        # Our functions: {"error": {"code", "message", "details"}}.
+        body = inner
+    message = body.get("message") or body.get("msg") or body.get("error_description") or body.get("error")
+    if not isinstance(message, str):
+        return None
+    status = response.status_code
+    # Hosted Storage answers 400 whatever happened and tells the real status in the body.
+    told = str(body.get("statusCode", ""))
+    if told.isdigit() and 400 <= int(told) < 600:
+        status = int(told)
+    code = body.get("code") or body.get("error_code") or body.get("error") or ""
+    hint = body.get("hint")
+    return Failure(
+        status=status,
+        code=str(code) if code != message else "",
+        message=message,
+        details=parse_details(body.get("details")),
+        hint=hint if isinstance(hint, str) else None,
+    )
+
+
+def parse_details(details: Any) -> Any:
+    """Return details as an object where our SQL wrote them as JSON text."""
+    if isinstance(details, str) and details.startswith("{"):
+        try:
+            return json.loads(details)
+        except ValueError:
+            return details
+    return details
+
+
+def _error_from_page(response: httpx.Response, attempt: str) -> OpenManusError:
+    """Judge an error answer that no Supabase service wrote, such as a proxy's page, by its status alone."""
+    status = response.status_code
+    kind = response.headers.get("content-type", "no content type")
+    # A route that exists always answers 404 in JSON: this one never reached the API.
+    cls = BadResponse if status == 404 else _class_for_status(status)
+    arguments: dict[str, Any] = {"status": status, "details": {"body_start": response.text[:200]}}
+    if issubclass(cls, TransientError):
+        arguments["retry_after_seconds"] = _retry_after_seconds(response)
+    return cls(
+        f"{attempt}: {response.url.host} answered {status} with a body that is not the API's ({kind})",
+        hint="check SUPABASE_URL and any proxy in between",
+        **arguments,
+    )
+
+
+def _retry_after_seconds(response: httpx.Response) -> float | None:
+    """Read Retry-After, given in seconds or as a date."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _error_from_httpx(error: Exception, attempt: str) -> OpenManusError:
+    reason = str(error) or type(error).__name__
+    if isinstance(error, httpx.TimeoutException):
+        kind = "connecting took" if isinstance(error, httpx.ConnectTimeout) else "the answer took"
+        return TimeoutExceeded(f"{attempt}: {kind} too long", hint=_where(error))
+    if isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+        return SettingsError(f"{attempt}: {reason}", setting="SUPABASE_URL", hint="check SUPABASE_URL")
+    if _caused_by(error, ssl.SSLCertVerificationError):
+        return SettingsError(
+            f"{attempt}: the server's certificate is not trusted: {reason}",
+            setting="SUPABASE_URL",
+            hint="check SUPABASE_URL, or give Python the certificate authority with SSL_CERT_FILE",
+        )
+    if isinstance(error, (httpx.DecodingError, httpx.TooManyRedirects)):
+        return BadResponse(f"{attempt}: {reason}")
+    return ConnectionFailed(f"{attempt}: {reason}", hint=_where(error))
+
+
+def _where(error: Exception) -> str | None:
+    request = getattr(error, "_request", None)
+    if not isinstance(request, httpx.Request):
+        return None
+    address = request.url.host + (f":{request.url.port}" if request.url.port else "")
+    return f"is {address} reachable and running?"
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
