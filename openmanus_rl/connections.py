@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 from openmanus_rl._launchers import Launch
 from openmanus_rl.errors import StackError
 from openmanus_rl.settings import Settings, load_settings
-from openmanus_rl.transport.client import Client
-from openmanus_rl.transport.http import HttpDoor, is_loopback
+from openmanus_rl.transport.loopback import is_loopback
 from openmanus_rl.transport.retry import RetryPolicy
-from openmanus_rl.transport.supabase_py import make_supabase_client
 
+# The others where they are needed: httpx is slow to import, and a process that only records or copies does without.
 if TYPE_CHECKING:
+    from openmanus_rl.transport.client import Client
     from openmanus_rl.transport.supabase_py import SupabaseClient
 
-__all__ = ["forget_clients", "get_client", "get_supabase", "open_client"]
+__all__ = ["find_database_url", "forget_clients", "get_client", "get_supabase", "open_client"]
 
 # Keyed by process too: what was made before a fork shares its sockets with the parent.
 _clients: dict[tuple[int, Settings], Client] = {}
@@ -63,6 +63,8 @@ def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None
 
 def open_client(settings: Settings) -> Client:
     """Return a client for the caller alone, who closes its `door`; the embedded stack is looked for, not started."""
+    from openmanus_rl.transport.client import Client
+
     if not settings.is_embedded:
         return Client.connect(settings, proof_key=_proof_key(settings))
     from openmanus_rl.local.embedded import find_stack
@@ -73,6 +75,13 @@ def open_client(settings: Settings) -> Client:
     return _to_stack(stack, settings)
 
 
+def find_database_url(settings: Settings) -> str | None:
+    """Return the address of the Postgres itself, where it is known; the embedded stack is started if need be."""
+    if settings.is_embedded:
+        return _ensure_stack().database_url
+    return settings.database_url.get_secret_value() if settings.database_url else None
+
+
 def forget_clients() -> None:
     """Close and drop every cached connection, as after the embedded stack has moved to another port."""
     for key in [key for key in _clients if key[0] == os.getpid()]:
@@ -81,6 +90,8 @@ def forget_clients() -> None:
 
 
 def _connect(settings: Settings) -> Client:
+    from openmanus_rl.transport.client import Client
+
     if not settings.is_embedded:
         return Client.connect(settings, proof_key=_proof_key(settings))
     # The stack may have been started anew elsewhere: the next call looks for it again.
@@ -88,6 +99,8 @@ def _connect(settings: Settings) -> Client:
 
 
 def _to_stack(stack: Stack, settings: Settings, *, on_unreachable: Callable[[], None] | None = None) -> Client:
+    from openmanus_rl.transport.client import Client
+
     client = Client.from_url_and_key(
         stack.url,
         stack.secret_key,
@@ -137,6 +150,9 @@ def _ensure_stack() -> Stack:
 
 
 def _new_client(settings: Settings, *, use_anon_key: bool) -> SupabaseClient:
+    from openmanus_rl.transport.http import HttpDoor
+    from openmanus_rl.transport.supabase_py import make_supabase_client
+
     proof_key = _proof_key(settings)
     if settings.is_embedded:
         stack = _ensure_stack()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openmanus_rl.delivery.batches import Batch, Load
 from openmanus_rl.delivery.ending import Ending
@@ -21,7 +21,9 @@ from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, Un
 from openmanus_rl.spool.files import is_alive
 from openmanus_rl.spool.left_open import REASON, as_entries
 from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
-from openmanus_rl.transport.storage import Storage
+
+if TYPE_CHECKING:
+    from openmanus_rl.transport.storage import Storage
 
 __all__ = ["Courier", "Sink", "describe_rest"]
 

@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openmanus_rl.delivery.batches import Batch, Load
 from openmanus_rl.errors import ConflictError, InvalidInput, LocalFileError, NotFoundError, UnsupportedError
 from openmanus_rl.media.blobs import BLOB_FIELD, UNKEPT_FIELD, blob_path
 from openmanus_rl.media.content import MEDIA_BUCKET
 from openmanus_rl.media.sniffing import UNKNOWN_TYPE, plain_type, type_of_name
-from openmanus_rl.transport.storage import Storage
 from openmanus_rl.transport.transfer import FileSource, fingerprint
+
+if TYPE_CHECKING:
+    from openmanus_rl.transport.storage import Storage
 
 __all__ = ["Uploads", "needs_storage"]
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from openmanus_rl.connections import open_client
 from openmanus_rl.errors import (
@@ -23,8 +23,10 @@ from openmanus_rl.recorder.asking import within
 from openmanus_rl.settings import Settings
 from openmanus_rl.spool.reached import Reached, reached_here, rewind_here
 from openmanus_rl.spool.roots import spool_root
-from openmanus_rl.transport.client import Client
 from openmanus_rl.transport.filters import Filter
+
+if TYPE_CHECKING:
+    from openmanus_rl.transport.client import Client
 
 __all__ = ["Beginning", "Resume", "RewindTo", "Wish", "begin"]
 

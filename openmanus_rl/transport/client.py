@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from openmanus_rl.errors import InvalidInput, SettingsError
 from openmanus_rl.settings import Settings
-from openmanus_rl.transport.http import NO_BODY, HttpDoor, is_loopback, read_json
+from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_json
+from openmanus_rl.transport.loopback import is_loopback
 from openmanus_rl.transport.rest import MAX_PAGE_ROWS, Rest, Row
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.storage import Storage

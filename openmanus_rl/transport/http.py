@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from openmanus_rl.transport.proof import ProvingTransport
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import error_from_response, translated
 
-__all__ = ["NO_BODY", "HttpDoor", "is_loopback", "read_json", "read_object", "read_rows"]
+__all__ = ["NO_BODY", "HttpDoor", "read_json", "read_object", "read_rows"]
 
 T = TypeVar("T")
 
@@ -168,12 +167,3 @@ def _not_the_apis(response: httpx.Response, attempt: str, reason: str) -> BadRes
         details={"body_start": response.text[:200]},
         hint="check SUPABASE_URL and any proxy in between",
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the URL names this machine, where no proxy belongs in between."""
-    host = httpx.URL(url).host
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,9 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from openmanus_rl.errors import (
     AuthError,
@@ -33,6 +31,9 @@ from openmanus_rl.errors import (
     UnsupportedError,
 )
 from openmanus_rl.transport.sqlstate import OWN_CODES, class_for_code, field_of
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["error_from_exception", "error_from_response", "translated"]
 
@@ -57,13 +58,14 @@ HINTS: dict[type[OpenManusError], str] = {
     "with `openmanus-rl migrate`, or install the version of openmanus-rl that matches the database",
 }
 _MISSING_FUNCTION = {"42883", "PGRST202"}
-_FURTHER_LIBRARIES: dict[str, str] = {
-    "postgrest.exceptions": "APIError",
-    "psycopg": "Error",
-    "storage3.utils": "StorageException",
-    "supabase": "SupabaseException",
-    "supabase_auth.errors": "AuthError",
-    "supabase_functions.errors": "FunctionsError",
+_LIBRARY_ERRORS: dict[str, tuple[str, ...]] = {
+    "httpx": ("HTTPError", "InvalidURL", "StreamError"),
+    "postgrest.exceptions": ("APIError",),
+    "psycopg": ("Error",),
+    "storage3.utils": ("StorageException",),
+    "supabase": ("SupabaseException",),
+    "supabase_auth.errors": ("AuthError",),
+    "supabase_functions.errors": ("FunctionsError",),
 }
 
 
@@ -89,13 +91,11 @@ def translated(attempt: str) -> Iterator[None]:
 
 def _library_errors() -> tuple[type[Exception], ...]:
     """Return the errors of the libraries in use: one that was never imported is slow to import and raised nothing."""
-    found: list[type[Exception]] = [httpx.HTTPError, httpx.InvalidURL, httpx.StreamError]
-    for module, name in _FURTHER_LIBRARIES.items():
-        # A module that another thread is just importing may not have the name yet.
-        error = getattr(sys.modules.get(module), name, None)
-        if error is not None:
-            found.append(error)
-    return tuple(found)
+    # A module that another thread is just importing may not have the name yet.
+    named = (
+        getattr(sys.modules.get(module), name, None) for module, names in _LIBRARY_ERRORS.items() for name in names
+    )
+    return tuple(error for error in named if error is not None)
 
 
 def error_from_response(response: httpx.Response, attempt: str) -> OpenManusError:
@@ -115,11 +115,13 @@ def error_from_response(response: httpx.Response, attempt: str) -> OpenManusErro
 
 def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
     """Return our error for one that supabase-py, httpx, storage3 or psycopg raised."""
+    # Imported here: every library is slow to import, and needed by few failures.
+    import httpx
+
     if isinstance(error, httpx.HTTPStatusError):
         return error_from_response(error.response, attempt)
     if isinstance(error, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)):
         return _error_from_httpx(error, attempt)
-    # Imported here: it needs every library, and is needed by few failures.
     from openmanus_rl.transport.translate_libraries import error_from_library
 
     return error_from_library(error, attempt)
@@ -234,6 +236,8 @@ def _retry_after_seconds(response: httpx.Response) -> float | None:
 
 
 def _error_from_httpx(error: Exception, attempt: str) -> OpenManusError:
+    import httpx
+
     reason = str(error) or type(error).__name__
     if isinstance(error, httpx.TimeoutException):
         kind = "connecting took" if isinstance(error, httpx.ConnectTimeout) else "the answer took"
@@ -252,8 +256,8 @@ def _error_from_httpx(error: Exception, attempt: str) -> OpenManusError:
 
 
 def _where(error: Exception) -> str | None:
-    request = getattr(error, "_request", None)
-    if not isinstance(request, httpx.Request):
+    request: httpx.Request | None = getattr(error, "_request", None)
+    if request is None:
         return None
     address = request.url.host + (f":{request.url.port}" if request.url.port else "")
     return f"is {address} reachable and running?"
