@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from openmanus_rl._launchers import Launch
 from openmanus_rl.errors import StackError
 from openmanus_rl.settings import Settings, load_settings
 from openmanus_rl.transport.loopback import is_loopback
@@ -43,7 +42,7 @@ class Stack(Protocol):
 
 def get_client(settings: Settings | None = None) -> Client:
     """Return this process's client for the settings, starting the embedded stack if nothing names another."""
-    settings = _without_run(settings or load_settings())
+    settings = settings or load_settings()
     key = (os.getpid(), settings)
     client = _clients.get(key)
     if client is None or not _is_current(client):
@@ -53,7 +52,7 @@ def get_client(settings: Settings | None = None) -> Client:
 
 def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None) -> SupabaseClient:
     """Return supabase-py's own client with the service role key, or the anon key; its errors are its own."""
-    settings = _without_run(settings or load_settings())
+    settings = settings or load_settings()
     key = (os.getpid(), settings, use_anon_key)
     client = _supabase_clients.get(key)
     if client is None:
@@ -130,11 +129,6 @@ def _is_current(client: Client) -> bool:
     """Say whether what was made for the embedded stack still leads to it: its address is read anew each time."""
     stack = _stacks.get(client)
     return stack is None or stack.is_current()
-
-
-def _without_run(settings: Settings) -> Settings:
-    """Return settings without the run that this process belongs to: every run of a process has the same Supabase."""
-    return settings.model_copy(update={"run_id": None, "rewinds": (), "launch": Launch(), "mode": "online"})
 
 
 def _forget(settings: Settings) -> None:

@@ -6,15 +6,13 @@ The environment wins over the file. With none of the Supabase settings given, th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, cast
 from urllib.parse import quote, urlencode
 
 from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from openmanus_rl._launchers import Launch, read_launch
 from openmanus_rl._setting_checks import (
     KeyKind,
     check_database_url,
@@ -22,10 +20,8 @@ from openmanus_rl._setting_checks import (
     check_url,
     hosted_project_ref,
     key_kind,
-    parse_choice,
     parse_flag,
     parse_seconds,
-    parse_steps,
     refuse_database_placeholder,
     refuse_placeholder,
 )
@@ -34,31 +30,18 @@ from openmanus_rl.errors import SettingsError
 __all__ = [
     "ENV_FILE_NAME",
     "KeyKind",
-    "Mode",
     "Settings",
-    "choose_mode",
     "find_env_file",
     "key_kind",
     "load_settings",
-    "pass_on_run",
-    "retract_run",
-    "worker_environment",
+    "read_variables",
 ]
 
 ENV_FILE_NAME = ".env.supabase"
-RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
-REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
-MODE_VARIABLE = "OPENMANUS_RL_MODE"
 DEFAULT_HOME = Path("~/.openmanus-rl")
 _PROJECT_MARKS = (".git", "pyproject.toml")
 _KEYS_PAGE = "find it in the Supabase dashboard under Project Settings > API Keys"
 _DATABASE_PAGE = "find it in the Supabase dashboard under Connect > Connection string"
-
-Mode = Literal["online", "offline", "disabled"]
-_MODES: tuple[Mode, ...] = ("online", "offline", "disabled")
-# What another machine, or a process that was started before, needs to write to the same Supabase.
-_ADDRESS_VARIABLES = ("SUPABASE_URL", "SUPABASE_PROJECT_REF", "OPENMANUS_RL_HOME")
-_KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
 
 
 class Settings(BaseModel):
@@ -78,28 +61,10 @@ class Settings(BaseModel):
     retry_limit_seconds: float = Field(default=30.0, ge=0)
     ask_timeout_seconds: float = Field(default=3.0, gt=0)
     """How long `openmanus_rl.init` waits in all for what only the database knows."""
-    mode: Mode = "online"
-    """What becomes of records: delivered, kept in the spool only, or not made at all."""
     grace_seconds: float = Field(default=25.0, ge=0)
     """How long a courier that got SIGTERM goes on delivering; batch systems mostly kill 30 s after it."""
     courier_patience_seconds: float = Field(default=1800.0, ge=0)
     """How long a courier tries to deliver what nobody adds to any more."""
-    run_id: str | None = None
-    """The run that this process belongs to, given by the process that began it."""
-    rewinds: tuple[int, ...] = ()
-    """The steps to which that run was rewound before."""
-    launch: Launch = Launch()
-    """This process's place in a job of several."""
-
-    @property
-    def rank(self) -> int:
-        """Which of the job's processes this is."""
-        return self.launch.rank
-
-    @property
-    def world_size(self) -> int:
-        """How many processes the job has."""
-        return self.launch.world_size
 
     @property
     def is_embedded(self) -> bool:
@@ -143,7 +108,7 @@ class Settings(BaseModel):
 
 def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
     """Read the environment and the nearest `.env.supabase`; raise a `SettingsError` that names what is wrong."""
-    values = _gather(os.environ if environ is None else environ, directory or Path.cwd())
+    values = read_variables(environ, directory or Path.cwd())
     ref, url = _read_address(values)
     anon_key = values.get("SUPABASE_ANON_KEY")
     service_key = values.get("SUPABASE_SERVICE_ROLE_KEY")
@@ -176,7 +141,6 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
         ask_timeout_seconds=parse_seconds(
             "OPENMANUS_RL_ASK_TIMEOUT_SECONDS", values.get("OPENMANUS_RL_ASK_TIMEOUT_SECONDS"), default=3.0
         ),
-        mode=_parse_mode(MODE_VARIABLE, values.get(MODE_VARIABLE)),
         grace_seconds=parse_seconds(
             "OPENMANUS_RL_GRACE_SECONDS", values.get("OPENMANUS_RL_GRACE_SECONDS"), default=25.0, zero_allowed=True
         ),
@@ -186,87 +150,7 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             default=1800.0,
             zero_allowed=True,
         ),
-        run_id=values.get(RUN_ID_VARIABLE),
-        rewinds=parse_steps(REWINDS_VARIABLE, values.get(REWINDS_VARIABLE)),
-        launch=read_launch(values),
     )
-
-
-def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
-    """Return the mode that was given, else the one that the settings name; nothing else of them is read.
-
-    What a run of this process passes on is for whoever joins it, and no setting for the next run.
-    """
-    if given is not None:
-        return _parse_mode("mode", given)
-    environ = dict(os.environ) if joins else {**os.environ, MODE_VARIABLE: _own_mode() or ""}
-    return _parse_mode(MODE_VARIABLE, _gather(environ, _current_folder()).get(MODE_VARIABLE))
-
-
-def worker_environment(
-    run_id: str, *, rewinds: Sequence[int] = (), mode: Mode = "online", include_keys: bool = False
-) -> dict[str, str]:
-    """Return the variables with which another process joins a run, and finds the same Supabase."""
-    values = _gather(os.environ, _current_folder())
-    names = _ADDRESS_VARIABLES + (_KEY_VARIABLES if include_keys else ())
-    return {name: values[name] for name in names if name in values} | _run_variables(run_id, rewinds, mode)
-
-
-def pass_on_run(run_id: str, *, rewinds: Sequence[int] = (), mode: Mode | None = None) -> None:
-    """Let the processes that this one starts join its run, until it is retracted."""
-    if not _passed_on:
-        _before.update({name: os.environ.get(name) for name in (RUN_ID_VARIABLE, REWINDS_VARIABLE, MODE_VARIABLE)})
-    own_mode = _own_mode()
-    _passed_on.append(_run_variables(run_id, rewinds, mode))
-    _set_variables({MODE_VARIABLE: own_mode, **_passed_on[-1]})
-
-
-def retract_run(run_id: str) -> None:
-    """Let the processes that this one starts join no longer this run, but one that was passed on before, if any."""
-    place = next((i for i in reversed(range(len(_passed_on))) if _passed_on[i][RUN_ID_VARIABLE] == run_id), None)
-    if place is None:
-        return
-    _passed_on.pop(place)
-    # Somebody else's word about another run stays.
-    if os.environ.get(RUN_ID_VARIABLE) != run_id:
-        return
-    _set_variables(_before | (_passed_on[-1] if _passed_on else {}))
-
-
-# The runs that this process has passed on and not retracted, and the environment as it was before the first of them.
-_passed_on: list[dict[str, str]] = []
-_before: dict[str, str | None] = {}
-
-
-def _own_mode() -> str | None:
-    """Return the mode that the environment names, but for what a run of this process passed on."""
-    named = os.environ.get(MODE_VARIABLE)
-    is_passed_on = any(one.get(MODE_VARIABLE) == named for one in _passed_on)
-    return _before[MODE_VARIABLE] if is_passed_on else named
-
-
-def _set_variables(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def _run_variables(run_id: str, rewinds: Sequence[int], mode: Mode | None) -> dict[str, str]:
-    variables = {RUN_ID_VARIABLE: run_id, REWINDS_VARIABLE: ",".join(str(step) for step in rewinds)}
-    return variables if mode is None else {**variables, MODE_VARIABLE: mode}
-
-
-def _parse_mode(setting: str, text: str | None) -> Mode:
-    return cast(Mode, parse_choice(setting, text, _MODES))
-
-
-def _current_folder() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        return Path("/")
 
 
 def find_env_file(directory: Path) -> Path | None:
@@ -278,8 +162,10 @@ def find_env_file(directory: Path) -> Path | None:
     return next((path for folder in folders[: root + 1] if (path := folder / ENV_FILE_NAME).is_file()), None)
 
 
-def _gather(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """Merge the file under the environment; an empty value counts as not given."""
+def read_variables(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> dict[str, str]:
+    """Return the variables of the environment over those of the nearest file; an empty value counts as not given."""
+    environ = os.environ if environ is None else environ
+    directory = directory or _current_folder()
     values: dict[str, str] = {}
     path = find_env_file(directory)
     if path is not None:
@@ -357,3 +243,10 @@ def _read_database_url(values: Mapping[str, str]) -> str | None:
         return f"postgresql://{login}@/{database}?{urlencode({'host': host, 'port': port})}"
     authority = f"[{host}]" if ":" in host else host
     return f"postgresql://{login}@{authority}:{port}/{database}"
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")

@@ -12,7 +12,7 @@ from openmanus_rl.errors import InvalidInput
 from openmanus_rl.integrations._episodes import Episodes, Plan
 from openmanus_rl.integrations._videos import require_encoder
 from openmanus_rl.recorder import Rollout, Run, init
-from openmanus_rl.settings import load_settings
+from openmanus_rl.recorder.membership import read_membership
 
 __all__ = ["CLOSE_MESSAGE", "RESET_MESSAGE", "Bookkeeping", "Describe"]
 
@@ -90,7 +90,7 @@ def _name_of(env: Any) -> str:
 
 
 def _run_id() -> str:
-    run_id = load_settings().run_id
+    run_id = read_membership().run_id
     if run_id is None:
         raise InvalidInput(
             "episodes belong to a run: none is given, and neither this process nor its parent has begun one",

@@ -13,7 +13,7 @@ from openmanus_rl.integrations._beginning import begin_after
 from openmanus_rl.integrations._extras import provided_by, require
 from openmanus_rl.recorder import Run, init
 from openmanus_rl.recorder.beginning import Resume
-from openmanus_rl.settings import pass_on_run
+from openmanus_rl.recorder.membership import pass_on_run
 
 with provided_by("trl"):
     from transformers import TrainerState, TrainingArguments

@@ -75,11 +75,11 @@ class Beginning:
     """Whether nobody can have begun it before this launch."""
 
 
-def begin(settings: Settings, wish: Wish) -> Beginning:
+def begin(settings: Settings, wish: Wish, *, is_offline: bool = False) -> Beginning:
     """Return where to begin or go on; within the time limit for asking, and nothing is asked where nobody can know."""
     root = spool_root(settings)
     has_record = not settings.is_embedded or has_database(settings.home)
-    if settings.mode == "offline" or not has_record:
+    if is_offline or not has_record:
         here = reached_here(root, wish.run_id)
         return _by_this_machine(root, wish, here, is_new=not has_record and not here.is_known)
     try:

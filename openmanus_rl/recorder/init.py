@@ -6,18 +6,21 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid5
 
+from openmanus_rl._launchers import Launch
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.local.embedded import is_supervised
 from openmanus_rl.recorder.beginning import Beginning, Resume, RewindTo, Wish, begin
 from openmanus_rl.recorder.disabled import NoRecording
 from openmanus_rl.recorder.job import Job, identify_job
+from openmanus_rl.recorder.membership import RUN_ID_VARIABLE, Mode, choose_mode, pass_on_run, read_membership
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.run import Run
 from openmanus_rl.records.ids import NAMESPACE, as_id, new_id
-from openmanus_rl.settings import RUN_ID_VARIABLE, Mode, Settings, choose_mode, load_settings, pass_on_run
+from openmanus_rl.settings import Settings, load_settings
 from openmanus_rl.spool.reached import reached_here
 from openmanus_rl.spool.roots import spool_root
 
@@ -57,9 +60,9 @@ def init(
         joined = os.environ.get(RUN_ID_VARIABLE) if name is None and run_name is None else None
         run = Run(NoRecording(joined or new_id()), create=None, is_owner=False)
         return run if joined else _passed_on(run, chosen)
-    settings = load_settings().model_copy(update={"mode": chosen})
-    if settings.run_id is not None and name is None and run_name is None:
-        return _join(settings, as_id(settings.run_id, field=RUN_ID_VARIABLE), settings.rewinds)
+    settings, membership = load_settings(), read_membership()
+    if membership.run_id is not None and name is None and run_name is None:
+        return _join(settings, as_id(membership.run_id, field=RUN_ID_VARIABLE), membership.rewinds, chosen)
     if name is None and run_name is None:
         raise InvalidInput("a run needs a name", field="name", hint='init(name="cartpole-ppo", …)')
     given = {
@@ -73,9 +76,10 @@ def init(
         "total_steps": total_steps,
         "metadata": dict(metadata) if metadata is not None else None,
     }
-    begun = _begin(settings, run_name, resume, rewind_to_step)
-    _announce_stack(settings)
-    return _passed_on(_run(settings, begun, given, resume), mode)
+    start = _Start(settings, membership.launch, chosen)
+    begun = start.begin(run_name, resume, rewind_to_step)
+    start.announce_stack()
+    return _passed_on(start.run(begun, given, resume), mode)
 
 
 def join(run_id: str, rewinds: Sequence[int] = (), *, mode: Mode | None = None) -> Run:
@@ -86,7 +90,7 @@ def join(run_id: str, rewinds: Sequence[int] = (), *, mode: Mode | None = None) 
     key = (as_id(run_id, field="run_id"), tuple(rewinds), chosen)
     known = _joined.get(key)
     if known is None or known.is_closed:
-        known = _joined[key] = _join(load_settings().model_copy(update={"mode": chosen}), *key[:2])
+        known = _joined[key] = _join(load_settings(), *key)
     return known
 
 
@@ -100,63 +104,84 @@ def _passed_on(run: Run, mode: Mode | None) -> Run:
     return run
 
 
-def _join(settings: Settings, run_id: str, rewinds: Sequence[int]) -> Run:
-    recording = Recording(settings, run_id=run_id, rewinds=rewinds)
+def _join(settings: Settings, run_id: str, rewinds: Sequence[int], mode: Mode) -> Run:
+    recording = Recording(settings, run_id=run_id, rewinds=rewinds, mode=mode, launch=read_membership().launch)
     # Of several workers none knows which numbers the others give to their episodes.
     return Run(recording, create=None, is_owner=False, next_episode=None)
 
 
-def _run(settings: Settings, begun: Beginning, given: dict[str, Any], resume: Resume) -> Run:
-    recording = Recording(settings, run_id=begun.run_id, rewinds=begun.rewinds)
-    is_first = settings.rank == 0
-    may_be_there = not begun.is_new or settings.world_size > 1
-    # A run that must not be there yet is made by the first process alone, which looks first.
-    is_made_here = is_first or resume != "never"
-    return Run(
-        recording,
-        create={**given, "name": given["name"] or given["run_name"]} if is_made_here else None,
-        again={**given, "rewinds": list(begun.rewinds) or None} if is_first and may_be_there else None,
-        is_owner=is_first,
-        resumed_by=begun.resumed_by,
-        next_step=begun.next_step,
-        next_episode=begun.next_episode,
-    )
+@dataclass(frozen=True)
+class _Start:
+    """The start of a run in this process."""
+
+    settings: Settings
+    launch: Launch
+    mode: Mode
+
+    def begin(self, run_name: str | None, resume: Resume, rewind_to: RewindTo | None) -> Beginning:
+        """Return the run, and where it is gone on with."""
+        launch = self.launch
+        job = identify_job(launch, timeout_seconds=self.settings.ask_timeout_seconds)
+        if job is None and launch.world_size > 1:
+            _tell_of_unknown_job(launch, run_name, rewind_to)
+        if run_name is None:
+            return Beginning(new_id(), is_new=True) if job is None else self._begin_job(job)
+        # The first process of a job, and of its first start, says whether the run may be there already.
+        if resume == "never" and (launch.rank > 0 or launch.restarts > 0):
+            resume = "allow"
+        # The same name gives the same id in every process, also while the database can't be asked.
+        run_id = str(uuid5(NAMESPACE, f"run:{run_name}"))
+        launch_id = new_id() if job is None else job.next_launch_id(run_name)
+        is_shared = job is not None and launch.world_size > 1
+        return self._ask(Wish(run_id, run_name, launch_id, resume, rewind_to, is_shared=is_shared))
+
+    def _begin_job(self, job: Job) -> Beginning:
+        run_id = job.next_run_id()
+        if self.launch.restarts == 0 and not reached_here(spool_root(self.settings), run_id).is_left:
+            return Beginning(run_id, is_new=True)
+        return self._ask(Wish(run_id, None, job.next_launch_id(run_id), is_shared=True))
+
+    def _ask(self, wish: Wish) -> Beginning:
+        return begin(self.settings, wish, is_offline=self.mode == "offline")
+
+    def announce_stack(self) -> None:
+        """Say that the courier is going to start the embedded stack, where nobody else did."""
+        settings = self.settings
+        if settings.is_embedded and settings.autostart and self.mode == "online" and not is_supervised(settings.home):
+            print(
+                f"openmanus-rl: starting the embedded stack beside this process; data in {settings.home}",
+                file=sys.stderr,
+            )
+
+    def run(self, begun: Beginning, given: dict[str, Any], resume: Resume) -> Run:
+        """Return the run, with a spool of its own."""
+        recording = Recording(
+            self.settings, run_id=begun.run_id, rewinds=begun.rewinds, mode=self.mode, launch=self.launch
+        )
+        is_first = self.launch.rank == 0
+        may_be_there = not begun.is_new or self.launch.world_size > 1
+        # A run that must not be there yet is made by the first process alone, which looks first.
+        is_made_here = is_first or resume != "never"
+        return Run(
+            recording,
+            create={**given, "name": given["name"] or given["run_name"]} if is_made_here else None,
+            again={**given, "rewinds": list(begun.rewinds) or None} if is_first and may_be_there else None,
+            is_owner=is_first,
+            resumed_by=begun.resumed_by,
+            next_step=begun.next_step,
+            next_episode=begun.next_episode,
+        )
 
 
-def _begin(settings: Settings, run_name: str | None, resume: Resume, rewind_to: RewindTo | None) -> Beginning:
-    launch = settings.launch
-    job = identify_job(launch, timeout_seconds=settings.ask_timeout_seconds)
-    if job is None and launch.world_size > 1:
-        _tell_of_unknown_job(settings, run_name, rewind_to)
-    if run_name is None:
-        return Beginning(new_id(), is_new=True) if job is None else _begin_job(settings, job)
-    # The first process of a job, and of its first start, says whether the run may be there already.
-    if resume == "never" and (launch.rank > 0 or launch.restarts > 0):
-        resume = "allow"
-    # The same name gives the same id in every process, also while the database can't be asked.
-    run_id = str(uuid5(NAMESPACE, f"run:{run_name}"))
-    launch_id = new_id() if job is None else job.next_launch_id(run_name)
-    is_shared = job is not None and launch.world_size > 1
-    return begin(settings, Wish(run_id, run_name, launch_id, resume, rewind_to, is_shared=is_shared))
-
-
-def _begin_job(settings: Settings, job: Job) -> Beginning:
-    run_id = job.next_run_id()
-    is_restart = settings.launch.restarts > 0 or reached_here(spool_root(settings), run_id).is_left
-    if not is_restart:
-        return Beginning(run_id, is_new=True)
-    return begin(settings, Wish(run_id, None, job.next_launch_id(run_id), is_shared=True))
-
-
-def _tell_of_unknown_job(settings: Settings, run_name: str | None, rewind_to: RewindTo | None) -> None:
+def _tell_of_unknown_job(launch: Launch, run_name: str | None, rewind_to: RewindTo | None) -> None:
     """Say that the ranks of this job can't agree on a run, or on a rewind of it."""
-    place = f"rank {settings.rank} of {settings.world_size}"
+    place = f"rank {launch.rank} of {launch.world_size}"
     ways = "call init after torch.distributed.init_process_group(), or hand run.worker_env() to the others"
-    if run_name is None and settings.rank > 0:
+    if run_name is None and launch.rank > 0:
         raise InvalidInput(
             f"{place}: nothing tells which run is its job's", field="run_name", hint=f"give a run_name; or {ways}"
         )
-    if rewind_to is not None and settings.rank > 0:
+    if rewind_to is not None and launch.rank > 0:
         raise InvalidInput(
             f"{place}: nothing tells whether rank 0 of this job rewound run {run_name} already",
             field="rewind_to_step",
@@ -164,14 +189,6 @@ def _tell_of_unknown_job(settings: Settings, run_name: str | None, rewind_to: Re
         )
     if run_name is None:
         _logger.warning("%s: nothing tells its job from others; the other ranks need a run_name to join", place)
-
-
-def _announce_stack(settings: Settings) -> None:
-    """Say that the courier is going to start the embedded stack, where nobody else did."""
-    if settings.is_embedded and settings.autostart and settings.mode == "online" and not is_supervised(settings.home):
-        print(
-            f"openmanus-rl: starting the embedded stack beside this process; data in {settings.home}", file=sys.stderr
-        )
 
 
 def _check(resume: Resume, rewind_to_step: RewindTo | None, run_name: str | None) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openmanus_rl._launchers import Launch
 from openmanus_rl.delivery.starting import ensure_courier
 from openmanus_rl.errors import LocalFileError
 from openmanus_rl.media.blobs import BlobStore, media_record
 from openmanus_rl.media.content import Blob, Unkept, as_blob
 from openmanus_rl.recorder.fields import check_word
+from openmanus_rl.recorder.membership import Mode
 from openmanus_rl.recorder.telling import Teller
 from openmanus_rl.settings import Settings
 from openmanus_rl.spool.roots import address_of, spool_root
@@ -31,6 +33,7 @@ _WATCH_SECONDS = 1.0
 _POLL_SECONDS = 0.01
 # A silent run is alive as long as its process is; the database calls it stalled after five minutes without a word.
 HEARTBEAT_SECONDS = 60.0
+_ALONE = Launch()
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Recording:
         *,
         run_id: str,
         rewinds: Sequence[int] = (),
+        mode: Mode = "online",
+        launch: Launch = _ALONE,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.at_exit: Callable[[], None] | None = None
@@ -74,8 +79,8 @@ class Recording:
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
-        self._rank, self._processes = settings.rank, settings.world_size
-        self.mode = settings.mode
+        self._rank, self._processes = launch.rank, launch.world_size
+        self.mode: Mode = mode
         self.is_forked = False
         """Whether the process that began this recording is another one, of which this is a child."""
         self._root = spool_root(settings)

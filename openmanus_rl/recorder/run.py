@@ -14,10 +14,10 @@ from openmanus_rl.recorder.blocks import Block, Evaluation, Rollout, Step
 from openmanus_rl.recorder.columns import WholeRollout
 from openmanus_rl.recorder.exits import how_it_ended, how_it_ends, watch_exit
 from openmanus_rl.recorder.fields import prepared, whole
+from openmanus_rl.recorder.membership import retract_run, worker_environment
 from openmanus_rl.recorder.recording import Recording, Stats
 from openmanus_rl.recorder.values import metric_record
 from openmanus_rl.records.ids import checkpoint_id, creation_change_id, new_id, step_id
-from openmanus_rl.settings import retract_run, worker_environment
 
 __all__ = ["Run"]
 

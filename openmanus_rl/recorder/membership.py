@@ -1,0 +1,120 @@
+"""Which run a process belongs to, and its place in a job: told by the process that began the run, or by a launcher.
+
+A run is passed on by the environment, so that what its process starts joins it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from openmanus_rl._launchers import Launch, read_launch
+from openmanus_rl._setting_checks import parse_choice, parse_steps
+from openmanus_rl.settings import read_variables
+
+__all__ = ["Membership", "Mode", "choose_mode", "pass_on_run", "read_membership", "retract_run", "worker_environment"]
+
+RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
+REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
+MODE_VARIABLE = "OPENMANUS_RL_MODE"
+
+Mode = Literal["online", "offline", "disabled"]
+"""What becomes of records: delivered, kept in the spool only, or not made at all."""
+_MODES: tuple[Mode, ...] = ("online", "offline", "disabled")
+# What another machine, or a process that was started before, needs to write to the same Supabase.
+_ADDRESS_VARIABLES = ("SUPABASE_URL", "SUPABASE_PROJECT_REF", "OPENMANUS_RL_HOME")
+_KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What a process was told about its run and its job."""
+
+    run_id: str | None = None
+    """The run that this process belongs to, given by the process that began it."""
+    rewinds: tuple[int, ...] = ()
+    """The steps to which that run was rewound before."""
+    launch: Launch = field(default_factory=Launch)
+    """This process's place in a job of several."""
+
+
+def read_membership() -> Membership:
+    """Return what the environment tells this process about its run and its job."""
+    values = read_variables()
+    return Membership(
+        run_id=values.get(RUN_ID_VARIABLE),
+        rewinds=parse_steps(REWINDS_VARIABLE, values.get(REWINDS_VARIABLE)),
+        launch=read_launch(values),
+    )
+
+
+def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
+    """Return the mode that was given, else the one that the settings name; nothing else of them is read.
+
+    What a run of this process passes on is for whoever joins it, and no setting for the next run.
+    """
+    if given is not None:
+        return _parse_mode("mode", given)
+    environ = dict(os.environ) if joins else {**os.environ, MODE_VARIABLE: _own_mode() or ""}
+    return _parse_mode(MODE_VARIABLE, read_variables(environ).get(MODE_VARIABLE))
+
+
+def worker_environment(
+    run_id: str, *, rewinds: Sequence[int] = (), mode: Mode = "online", include_keys: bool = False
+) -> dict[str, str]:
+    """Return the variables with which another process joins a run, and finds the same Supabase."""
+    values = read_variables()
+    names = _ADDRESS_VARIABLES + (_KEY_VARIABLES if include_keys else ())
+    return {name: values[name] for name in names if name in values} | _run_variables(run_id, rewinds, mode)
+
+
+def pass_on_run(run_id: str, *, rewinds: Sequence[int] = (), mode: Mode | None = None) -> None:
+    """Let the processes that this one starts join its run, until it is retracted."""
+    if not _passed_on:
+        _before.update({name: os.environ.get(name) for name in (RUN_ID_VARIABLE, REWINDS_VARIABLE, MODE_VARIABLE)})
+    own_mode = _own_mode()
+    _passed_on.append(_run_variables(run_id, rewinds, mode))
+    _set_variables({MODE_VARIABLE: own_mode, **_passed_on[-1]})
+
+
+def retract_run(run_id: str) -> None:
+    """Let the processes that this one starts join no longer this run, but one that was passed on before, if any."""
+    place = next((i for i in reversed(range(len(_passed_on))) if _passed_on[i][RUN_ID_VARIABLE] == run_id), None)
+    if place is None:
+        return
+    _passed_on.pop(place)
+    # Somebody else's word about another run stays.
+    if os.environ.get(RUN_ID_VARIABLE) != run_id:
+        return
+    _set_variables(_before | (_passed_on[-1] if _passed_on else {}))
+
+
+# The runs that this process has passed on and not retracted, and the environment as it was before the first of them.
+_passed_on: list[dict[str, str]] = []
+_before: dict[str, str | None] = {}
+
+
+def _own_mode() -> str | None:
+    """Return the mode that the environment names, but for what a run of this process passed on."""
+    named = os.environ.get(MODE_VARIABLE)
+    is_passed_on = any(one.get(MODE_VARIABLE) == named for one in _passed_on)
+    return _before[MODE_VARIABLE] if is_passed_on else named
+
+
+def _set_variables(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _run_variables(run_id: str, rewinds: Sequence[int], mode: Mode | None) -> dict[str, str]:
+    variables = {RUN_ID_VARIABLE: run_id, REWINDS_VARIABLE: ",".join(str(step) for step in rewinds)}
+    return variables if mode is None else {**variables, MODE_VARIABLE: mode}
+
+
+def _parse_mode(setting: str, text: str | None) -> Mode:
+    return cast(Mode, parse_choice(setting, text, _MODES))
