@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,10 +91,9 @@ class House:
         self.turn_count = 0
         self.taken: str | None = None
         choose = random.Random(f"house:{task.external_id}")
-        rooms = choose.sample(ROOMS, 4)
-        self.room = rooms[0]
-        self.places = _furnish(task, rooms, choose)
-        self.exits = _connect(rooms, choose)
+        self.rooms = dict(zip(choose.sample(ROOMS, 4), ((0, 0), (1, 0), (0, 1), (1, 1)), strict=True))
+        self.room = choose.choice(list(self.rooms))
+        self.places = _furnish(task, self.room, list(self.rooms), choose)
         self._keys_held: list[str] = []
         self._keys_known: list[str] = []
         self._key = next((place.key for place in self.places if place.key), None)
@@ -111,21 +109,21 @@ class House:
 
     def observe(self) -> str:
         """Describe what is seen from here."""
-        seen = [f"You are in the {self.room}.", f"Exits: {', '.join(self.exits[self.room])}."]
+        seen = [f"You are in the {self.room}.", f"Exits: {', '.join(self.exits())}."]
         seen += [text for place in self._places_here() if (text := place.describe())]
         return " ".join([*seen, f"You carry {', '.join(self._keys_held) or 'nothing'}."])
 
     def commands(self) -> list[str]:
         """Return what can be tried here and now."""
         commands = ["look", *(f"search_map {thing}" for thing in (self.task.target, *self._keys_known))]
-        commands += [f"go {direction}" for direction in self.exits[self.room]]
+        commands += [f"go {direction}" for direction in self.exits()]
         for place in self._places_here():
             if place.name in CONTAINERS:
                 commands.append(f"inspect {place.name}")
             if place.state in ("closed", "locked"):
                 commands.append(f"open {place.name}")
             if place.state == "locked":
-                commands += [f"unlock {place.name} with {key}" for key in self._keys_held]
+                commands += [f"open {place.name} with {key}" for key in self._keys_held]
             if place.state == "open":
                 commands += [f"take {item}" for item in place.items]
         return commands
@@ -137,35 +135,36 @@ class House:
         self.turn_count += 1
         verb, _, argument = command.partition(" ")
         rewards = {"turn": -0.01}
-        error = None
+        call: dict[str, Any] = {"tool_name": verb, "tool_input": {TOOLS.get(verb): argument} if argument else {}}
         started = time.perf_counter()
         try:
             text: str = getattr(self, f"_{verb}")(argument)
+            call |= {"tool_output": text, "success": True}
         except ToolFailure as failure:
-            text, error = f"{verb} failed: {failure}.", str(failure)
+            text = f"{verb} failed: {failure}."
+            call |= {"error_message": str(failure), "success": False}
             rewards["failed_tool"] = -0.03
-        elapsed_ms = (time.perf_counter() - started) * 1000
+        call["execution_time_ms"] = (time.perf_counter() - started) * 1000
         milestones = self._milestones()
         rewards |= dict.fromkeys(sorted(milestones - self._reached), 0.3)
         self._reached |= milestones
-        calls = [_tool_call(verb, argument, text, error, elapsed_ms)] if verb in TOOLS else []
-        return Result(text, rewards | self._final_rewards(), calls)
+        return Result(text, rewards | self._final_rewards(), [call] if verb in TOOLS else [])
 
     def place_of(self, thing: str) -> Place:
         """Return where a thing lies now, or the place of that name."""
         return next(place for place in self.places if thing in place.items or thing == place.name)
 
+    def exits(self) -> dict[str, str]:
+        """Return the rooms next to this one, by direction."""
+        x, y = self.rooms[self.room]
+        at = {position: room for room, position in self.rooms.items()}
+        return {way: at[x + dx, y + dy] for way, (dx, dy) in DIRECTIONS.items() if (x + dx, y + dy) in at}
+
     def route(self, goal: str) -> list[str]:
-        """Return the directions of the shortest way from here, breadth first."""
-        routes: dict[str, list[str]] = {self.room: []}
-        waiting = deque(routes)
-        while goal not in routes:
-            room = waiting.popleft()
-            for direction, beyond in self.exits[room].items():
-                if beyond not in routes:
-                    routes[beyond] = [*routes[room], direction]
-                    waiting.append(beyond)
-        return routes[goal]
+        """Return the directions of a shortest way from here."""
+        (x, y), (goal_x, goal_y) = self.rooms[self.room], self.rooms[goal]
+        across, along = "east" if goal_x > x else "west", "south" if goal_y > y else "north"
+        return [across] * abs(goal_x - x) + [along] * abs(goal_y - y)
 
     def _places_here(self) -> list[Place]:
         return [place for place in self.places if place.room == self.room]
@@ -212,22 +211,16 @@ class House:
         return f"The {name} takes the {container.key}."
 
     def _go(self, direction: str) -> str:
-        self.room = self.exits[self.room][direction]
+        self.room = self.exits()[direction]
         return f"You go {direction}."
 
-    def _open(self, name: str) -> str:
+    def _open(self, argument: str) -> str:
+        name, _, key = argument.partition(" with ")
         container = self.place_of(name)
-        if container.state == "locked":
-            return f"The {name} is locked."
+        if container.state == "locked" and key != container.key:
+            return f"The {key} does not fit." if key else f"The {name} is locked."
         container.state = "open"
         return f"You open the {name}."
-
-    def _unlock(self, argument: str) -> str:
-        name, _, key = argument.partition(" with ")
-        if key != self.place_of(name).key:
-            return f"The {key} does not fit."
-        self.place_of(name).state = "open"
-        return f"You unlock and open the {name}."
 
     def _take(self, item: str) -> str:
         self.place_of(item).items.remove(item)
@@ -238,15 +231,8 @@ class House:
         return f"You take the {item}."
 
 
-def _tool_call(name: str, argument: str, text: str, error: str | None, elapsed_ms: float) -> dict[str, Any]:
-    """Return a call of a tool as `rollout.log_turn` takes it."""
-    parameter = TOOLS[name]
-    call = {"tool_name": name, "tool_input": {parameter: argument} if parameter else {}, "success": error is None}
-    return {**call, "tool_output": None if error else text, "error_message": error, "execution_time_ms": elapsed_ms}
-
-
-def _furnish(task: Task, rooms: list[str], choose: random.Random) -> list[Place]:
-    """Put containers, decoys, keys and the target into the rooms; the target is never in the first one."""
+def _furnish(task: Task, start: str, rooms: list[str], choose: random.Random) -> list[Place]:
+    """Put containers, decoys, keys and the target into the rooms; the target is never where the agent starts."""
     containers = [Place(name, rooms[i % 4], "closed") for i, name in enumerate(choose.sample(CONTAINERS, 6))]
     floors = {room: Place("floor", room, "unseen") for room in rooms}
     walls = {room: Place("wall", room, "open") for room in rooms}
@@ -257,22 +243,10 @@ def _furnish(task: Task, rooms: list[str], choose: random.Random) -> list[Place]
     for key in KEYS:
         walls[choose.choice(rooms)].items.append(key)
     if task.hiding == "floor":
-        floors[choose.choice(rooms[1:])].items.append(task.target)
+        floors[choose.choice([room for room in rooms if room != start])].items.append(task.target)
     else:
-        hiding_place = choose.choice([container for container in containers if container.room != rooms[0]])
+        hiding_place = choose.choice([container for container in containers if container.room != start])
         hiding_place.items.append(task.target)
         if task.hiding == "locked":
             hiding_place.state, hiding_place.key = "locked", choose.choice(KEYS)
     return [*containers, *walls.values(), *floors.values()]
-
-
-def _connect(rooms: list[str], choose: random.Random) -> dict[str, dict[str, str]]:
-    """Put each room next to an earlier one, so that every room can be reached; return the exits of each."""
-    at = {(0, 0): rooms[0]}
-    for room in rooms[1:]:
-        beside = ((x + dx, y + dy) for x, y in at for dx, dy in DIRECTIONS.values())
-        at[choose.choice([position for position in beside if position not in at])] = room
-    return {
-        room: {way: at[x + dx, y + dy] for way, (dx, dy) in DIRECTIONS.items() if (x + dx, y + dy) in at}
-        for (x, y), room in at.items()
-    }

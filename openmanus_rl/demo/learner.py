@@ -1,4 +1,4 @@
-"""How the agent learns: it plays groups of episodes of the same task, and is updated by GRPO with Adam."""
+"""How the agent learns: it plays groups of episodes of the same task, and is updated by GRPO."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Turn:
 
 @dataclass
 class Episode:
-    """One rollout, from the first observation to the outcome."""
+    """One rollout, from the first observation to the outcome; it has an id once it is recorded."""
 
     task: Task
     seed: int
@@ -41,6 +41,7 @@ class Episode:
     turns: list[Turn]
     outcome: str
     taken: str | None
+    rollout_id: str = ""
 
     @property
     def total_reward(self) -> float:
@@ -107,7 +108,8 @@ class Hyperparameters:
 
     groups_per_step: int = 4
     group_size: int = 6
-    learning_rate: float = 0.15
+    learning_rate: float = 3.0
+    momentum: float = 0.8
     epochs: int = 3
     clip: float = 0.2
     entropy_bonus: float = 0.05
@@ -122,7 +124,7 @@ class Trainer:
         self.training_tasks = make_tasks("train", seed)
         self.held_out_tasks = make_tasks("test", seed)
         self.policy = Policy()
-        self._adam = _Adam(self.config.learning_rate)
+        self._velocity: dict[str, float] = {}
 
     def collect(self, step: int) -> list[list[Episode]]:
         """Play the tasks of a step, each several times, and return the groups with their advantages."""
@@ -147,21 +149,27 @@ class Trainer:
     def learn(self, groups: list[list[Episode]]) -> dict[str, float]:
         """Update the policy by a few epochs over the groups; return metrics, loss and gradient of the first epoch."""
         turns = [turn for group in groups for episode in group for turn in episode.turns]
-        losses, norms, clip_fractions = [], [], []
+        epochs = []
         for _ in range(self.config.epochs):
-            loss, gradient, clip_fraction = self.loss_and_gradient(turns)
-            losses.append(loss)
-            norms.append(self._adam.descend(self.policy.weights, gradient))
-            clip_fractions.append(clip_fraction)
+            epochs.append(self.loss_and_gradient(turns))
+            self._descend(epochs[-1][1])
         self.policy.version += 1
+        loss, gradient, _ = epochs[0]
         return {
-            "loss": losses[0],
-            "grad_norm": norms[0],
-            "clip_fraction": fmean(clip_fractions),
+            "loss": loss,
+            "grad_norm": math.sqrt(sum(slope * slope for slope in gradient.values())),
+            "clip_fraction": fmean(clip_fraction for _, _, clip_fraction in epochs),
             "entropy": fmean(_entropy(turn.decision.probabilities) for turn in turns),
             "kl": fmean(_divergence(turn.decision, self.policy) for turn in turns),
             "learning_rate": self.config.learning_rate,
         }
+
+    def _descend(self, gradient: dict[str, float]) -> None:
+        """Move the weights against the gradient, with momentum."""
+        weights = self.policy.weights
+        for name in self._velocity | gradient:
+            self._velocity[name] = self.config.momentum * self._velocity.get(name, 0.0) + gradient.get(name, 0.0)
+            weights[name] = weights.get(name, 0.0) - self.config.learning_rate * self._velocity[name]
 
     def loss_and_gradient(self, turns: list[Turn]) -> tuple[float, dict[str, float], float]:
         """Return -mean(min(ratio * advantage, clipped ratio * advantage)) - entropy_bonus * mean(entropy).
@@ -186,29 +194,6 @@ class Trainer:
                 for name in decision.features[index]:
                     gradient[name] = gradient.get(name, 0.0) - slope / len(turns)
         return loss / len(turns), gradient, clipped / len(turns)
-
-
-class _Adam:
-    """Adam with the norm of the gradient clipped to 1."""
-
-    def __init__(self, learning_rate: float, *, beta1: float = 0.8, beta2: float = 0.99, epsilon: float = 1e-4) -> None:
-        self.learning_rate, self.beta1, self.beta2, self.epsilon = learning_rate, beta1, beta2, epsilon
-        self.step_count = 0
-        self._moments: dict[str, tuple[float, float]] = {}
-
-    def descend(self, weights: dict[str, float], gradient: dict[str, float]) -> float:
-        """Move the weights against the gradient and return its norm."""
-        norm = math.sqrt(sum(slope * slope for slope in gradient.values()))
-        self.step_count += 1
-        for name in self._moments | gradient:
-            slope = gradient.get(name, 0.0) / max(norm, 1.0)
-            first, second = self._moments.get(name, (0.0, 0.0))
-            first = self.beta1 * first + (1 - self.beta1) * slope
-            second = self.beta2 * second + (1 - self.beta2) * slope * slope
-            self._moments[name] = first, second
-            mean, variance = first / (1 - self.beta1**self.step_count), second / (1 - self.beta2**self.step_count)
-            weights[name] = weights.get(name, 0.0) - self.learning_rate * mean / (math.sqrt(variance) + self.epsilon)
-        return norm
 
 
 def _entropy(probabilities: list[float]) -> float:

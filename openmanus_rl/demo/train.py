@@ -88,7 +88,8 @@ def train_step(run: Run, trainer: Trainer, result: DemoResult, *, number: int) -
     """Collect groups of rollouts, learn from them, and record both."""
     with run.step(number, phase="rollout") as step:
         groups = trainer.collect(number)
-        rollouts = [rollout for group in groups for rollout in record_group(step, group, result)]
+        for group in groups:
+            record_group(step, group, result)
         step.log(phase="training", rollout_progress=1.0)
         update = trainer.learn(groups)
         episodes = [episode for group in groups for episode in group]
@@ -116,7 +117,7 @@ def train_step(run: Run, trainer: Trainer, result: DemoResult, *, number: int) -
     result.success_rates.append(figures["success_rate"])
     result.rollout_count += len(episodes)
     result.turn_count += sum(len(episode.turns) for episode in episodes)
-    result.example_rollout_id = max(zip(episodes, rollouts, strict=True), key=lambda pair: pair[0].total_reward)[1]
+    result.example_rollout_id = max(episodes, key=lambda episode: episode.total_reward).rollout_id
     note(result, f"step {number}: success rate {figures['success_rate']:.3f}, reward {figures['mean_reward']:.3f}")
 
 
@@ -149,9 +150,9 @@ def evaluate(run: Run, trainer: Trainer, result: DemoResult, *, step: int) -> No
         )
 
 
-def record_group(parent: Step | Evaluation, episodes: list[Episode], result: DemoResult) -> list[str]:
-    """Record episodes of one task as a group, and return the ids of the rollouts."""
-    task, rollouts = episodes[0].task, []
+def record_group(parent: Step | Evaluation, episodes: list[Episode], result: DemoResult) -> None:
+    """Record episodes of one task as a group of rollouts."""
+    task = episodes[0].task
     with parent.group(task=task.description, task_id=task_id(ENVIRONMENT, task.external_id)) as group:
         for episode in episodes:
             with group.rollout(
@@ -165,9 +166,8 @@ def record_group(parent: Step | Evaluation, episodes: list[Episode], result: Dem
                     rollout.log_turn(**describe_turn(turn, policy_version=episode.policy_version))
                 # The total reward and the number of turns follow from the turns.
                 rollout.complete(episode.outcome, result={"taken": episode.taken})
-            rollouts.append(rollout.id)
-            result.unwritten_verdicts += judge(episode, rollout.id)
-    return rollouts
+            episode.rollout_id = rollout.id
+            result.unwritten_verdicts += judge(episode)
 
 
 def describe_turn(turn: Turn, *, policy_version: int) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def save_checkpoint(run: Run, trainer: Trainer, *, step: int) -> str:
 
 def deliver(run: Run) -> None:
     """Wait until all that was recorded is in the database."""
-    if not run.flush(timeout_seconds=60):
+    if not run.flush(timeout_seconds=300):
         hint = "`openmanus-rl sync` delivers the rest and says what was refused"
         raise OpenManusError(f"run {run.id}: not everything was delivered: {run.stats}", hint=hint)
 
@@ -239,7 +239,7 @@ def import_tasks(tasks: list[Task]) -> None:
     TaskManager.import_tasks(records, environment=ENVIRONMENT).raise_if_refused()
 
 
-def judge(episode: Episode, rollout: str) -> Iterator[dict[str, Any]]:
+def judge(episode: Episode) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of the task's validators on an episode."""
     turns, target = len(episode.turns), episode.task.target
     for name, passed, expected, actual in (
@@ -248,8 +248,8 @@ def judge(episode: Episode, rollout: str) -> Iterator[dict[str, Any]]:
     ):
         validator = validator_id(task_id(ENVIRONMENT, episode.task.external_id), name)
         yield {
-            "id": validation_id(rollout, validator, name),
-            "rollout_id": rollout,
+            "id": validation_id(episode.rollout_id, validator, name),
+            "rollout_id": episode.rollout_id,
             "validator_id": validator,
             "validator_name": name,
             "verdict": "pass" if passed else "fail",

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from openmanus_rl.connections import get_client
-from openmanus_rl.demo.learner import Update
-from openmanus_rl.demo.policy import Policy
-from openmanus_rl.demo.tasks import ENVIRONMENT
+import openmanus_rl
+from openmanus_rl.demo.agent import Policy, encode
+from openmanus_rl.demo.house import ENVIRONMENT
+from openmanus_rl.demo.learner import Episode, Trainer, measure
 from openmanus_rl.demo.train import train
-from openmanus_rl.demo.trainer import Group, Trainer, measure
+from openmanus_rl.recorder import Run
 from openmanus_rl.transport.filters import Filter
 from openmanus_rl.utils.supabase_db import (
     EvaluationManager,
     EvaluationResultManager,
+    GenerationManager,
     MetricManager,
     ModelCheckpointManager,
     RewardManager,
@@ -32,6 +33,9 @@ from openmanus_rl.utils.supabase_db import (
     ValidatorManager,
 )
 from openmanus_rl.utils.supabase_storage import StorageManager
+
+from ..conftest import Query
+from ..recorder.conftest import wait_until
 
 STEPS = 3
 TRAINING_ROLLOUTS = STEPS * 4 * 6
@@ -52,19 +56,54 @@ def test_every_rollout_is_counted_and_the_run_is_completed(demo: dict[str, Any])
     assert counts["completed_rollouts"] == counts["total_rollouts"]
 
 
+def test_records_of_every_kind_arrive_and_none_is_refused(monkeypatch: pytest.MonkeyPatch, query: Query) -> None:
+    runs: list[Run] = []
+    begin = openmanus_rl.init
+
+    def noting_init(*arguments: Any, **options: Any) -> Run:
+        runs.append(begin(*arguments, **options))
+        return runs[-1]
+
+    monkeypatch.setattr(openmanus_rl, "init", noting_init, raising=False)
+    result = train(steps=1, seed=4, name="every kind")
+    (run,) = runs
+    assert run.flush()
+    stats = run.stats
+    assert (stats.queued, stats.rejected, stats.lost, stats.error) == (0, 0, 0, None)
+    assert stats.delivered > 0
+
+    def counted(table: str) -> int:
+        return int(query(f"select count(*) as n from {table} where training_run_id = %s", run.id)[0]["n"])
+
+    rollouts, turns = 24 + 2 * HELD_OUT_TASKS, counted("agent_states")
+    assert counted("rollouts") == rollouts
+    assert counted("validations") == 2 * rollouts
+    assert turns > result.turn_count > 0
+    assert counted("generations") == turns
+    assert counted("rewards") > turns > counted("tool_calls") > 0
+    assert [counted(table) for table in ("training_steps", "evaluations")] == [1, 2]
+    assert [counted(table) for table in ("model_checkpoints", "evaluation_results")] == [1, 1]
+    assert len(MetricManager.get_series(run.id)) == 13
+    groups = query("select count(distinct group_id) as n from rollouts where training_run_id = %s", run.id)
+    assert groups[0]["n"] == 4 + 2 * HELD_OUT_TASKS
+    left = query("select count(*) as n from rollouts where training_run_id = %s and status = 'running'", run.id)
+    assert left[0]["n"] == 0
+    assert StorageManager.download_bytes("logs", f"{run.id}/training.log")
+
+
 def test_the_recorded_curve_is_what_training_again_with_the_same_seed_gives(demo: dict[str, Any]) -> None:
     series = MetricManager.get_series(demo["run_id"])
     trainer = Trainer(seed=1)
     for step in range(1, STEPS + 1):
         groups = trainer.collect(step)
-        update, figures = trainer.learn(groups), measure(groups)
+        update, figures = trainer.learn(groups), measure([episode for group in groups for episode in group])
         index = step - 1
         assert series["success_rate"][index].step == step
-        assert series["success_rate"][index].value == figures.success_rate == demo["success_rates"][index]
-        assert series["reward"][index].value == pytest.approx(figures.mean_reward)
-        assert series["loss"][index].value == pytest.approx(update.loss)
-        assert series["kl"][index].value == pytest.approx(update.kl)
-        assert series["entropy"][index].value == pytest.approx(update.entropy)
+        assert series["success_rate"][index].value == figures["success_rate"] == demo["success_rates"][index]
+        assert series["reward"][index].value == pytest.approx(figures["mean_reward"])
+        assert series["loss"][index].value == pytest.approx(update["loss"])
+        assert series["kl"][index].value == pytest.approx(update["kl"])
+        assert series["entropy"][index].value == pytest.approx(update["entropy"])
     assert len(series["success_rate"]) == STEPS
     assert [point.step for point in series["eval/success_rate"]] == EVALUATION_STEPS
 
@@ -105,10 +144,10 @@ def test_a_downloaded_checkpoint_does_as_well_as_was_recorded(demo: dict[str, An
     assert StorageManager.get_file("model-checkpoints", last["storage_path"])["sha256"] == last["checksum"]
 
     trainer = Trainer(seed=1)
-    trainer.policy.weights[:] = Policy.load(file).weights
+    trainer.policy = Policy.load(file)
     examined = measure(trainer.examine())
     result = EvaluationResultManager.list_results(checkpoint=last["id"]).rows[0]
-    assert examined.success_rate == result["success_rate"] == demo["final"]["success_rate"]
+    assert examined["success_rate"] == result["success_rate"] == demo["final"]["success_rate"]
     assert result["episode_count"] == HELD_OUT_TASKS
 
 
@@ -120,13 +159,12 @@ def test_a_rollouts_rewards_add_up_and_its_logprobs_are_those_of_its_choices(dem
         assert turn["observation"]
         assert turn["thought"].startswith(turn["action"])
         assert turn["memory_summary"]
-        generation = get_client().select_one("generations", filters=[Filter.eq("agent_state_id", turn["id"])])
-        assert generation is not None
+        (generation,) = GenerationManager.list_generations(agent_state_id=turn["id"]).rows
         commands, probabilities = turn["model_response"]["commands"], turn["model_response"]["probabilities"]
         chosen = probabilities[commands.index(turn["action"])]
         assert math.exp(sum(generation["logprobs"])) == pytest.approx(chosen, rel=1e-3, abs=1e-6)
         assert len(generation["advantages"]) == 1
-        assert generation["prompt_ids"]
+        assert GenerationManager.get_prompt_ids(generation["id"]) == encode(turn["observation"])
 
 
 def test_tools_are_recorded_with_their_failures(demo: dict[str, Any]) -> None:
@@ -215,13 +253,21 @@ def test_a_run_that_is_broken_off_says_so(
     status: str,
     message: str,
 ) -> None:
-    def explode(_: Trainer, __: list[Group]) -> Update:
+    def explode(_: Trainer, __: list[list[Episode]]) -> dict[str, float]:
         raise failure
 
     monkeypatch.setattr(Trainer, "learn", explode)
     name = f"broken off: {status}"
     with pytest.raises(type(failure)):
         train(steps=1, name=name)
-    run = TrainingRunManager.list_runs(filters=[Filter.eq("name", name)])[0]
+    # The courier delivers the end in the background.
+    wait_until(lambda: find_run(name)["status"] != "running")
+    run = find_run(name)
     assert run["status"] == status
     assert message in run["status_message"]
+    (step,) = TrainingStepManager.list_steps(run["id"]).rows
+    assert step["status"] == "failed"
+
+
+def find_run(name: str) -> dict[str, Any]:
+    return dict(TrainingRunManager.list_runs(filters=[Filter.eq("name", name)])[0])
