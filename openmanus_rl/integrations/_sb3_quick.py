@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
@@ -23,6 +25,10 @@ __all__ = ["QuickEpisodes"]
 
 # What a process that is killed takes with it: the turns of at most this time, or of so many steps.
 _WRITE_SECONDS = 1.0
+# And the episodes that ended in at most this time, or so many. They are written together: between two steps of training
+# little of this code is left in the processor's caches, and one at a time each would cost several times as much.
+_ENDED_SECONDS = 0.25
+_MOST_ENDED = 64
 _SETTLE_SECONDS = 0.1
 _WINDOW_ROWS = 1024
 _TRUNCATED = "TimeLimit.truncated"
@@ -47,8 +53,25 @@ class _Episode:
         self.interrupted_id: str | None = None
 
 
+class _Ended(NamedTuple):
+    """An episode that is over, and not written yet."""
+
+    environment: int
+    episode: _Episode
+    row: int
+    """The row of the window behind its last step."""
+    finished: float
+    status: str
+    truncated: bool
+    total_reward: float
+    step_count: int
+    step: int
+    final: str | None
+    """What was seen last, of an episode with turns."""
+
+
 class QuickEpisodes:
-    """Follows the steps of training; turns are written when an episode ends, and about every second."""
+    """Follows the steps of training; turns and episodes that ended are written now and then, many at a time."""
 
     def __init__(
         self,
@@ -70,6 +93,10 @@ class QuickEpisodes:
         self._watched: list[int] = []
         self._window = Window(_WINDOW_ROWS, env.num_envs)
         self._next_write = 0.0
+        self._ended: deque[_Ended] = deque()
+        self._next_ended = 0.0
+        # Of the window, whose rows are used again once they are written.
+        self._writing = threading.RLock()
         # Without a Monitor nobody else counts.
         self._returns = np.zeros(env.num_envs)
         self._lengths = np.zeros(env.num_envs, dtype=int)
@@ -94,11 +121,13 @@ class QuickEpisodes:
 
     def settle(self) -> None:
         """Write what waits: the algorithm may now learn for a while, and there are no steps meanwhile."""
+        self.write_ended()
         if self._watched and self._window.rows and time.time() >= self._next_write - _WRITE_SECONDS + _SETTLE_SECONDS:
             self._write_all()
 
     def pause(self, message: str) -> None:
         """Close what is open; an episode that goes on after all is recorded at its end without turns."""
+        self.write_ended()
         for index in self._watched:
             episode = self._episodes[index]
             self._write(index, episode)
@@ -112,6 +141,7 @@ class QuickEpisodes:
 
     def fail(self, error: BaseException) -> None:
         """Close what is open with what broke training."""
+        self.write_ended()
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         for index in self._watched:
             episode = self._episodes[index]
@@ -161,28 +191,30 @@ class QuickEpisodes:
     def _write_all(self) -> None:
         """Write all turns, and begin the window anew."""
         self._next_write = time.time() + _WRITE_SECONDS
-        for index in self._watched:
-            self._write(index, self._episodes[index])
-        self._window.clear()
-        for episode in self._episodes:
-            episode.row = 0
+        with self._writing:
+            self.write_ended()
+            for index in self._watched:
+                self._write(index, self._episodes[index])
+            self._window.clear()
+            for episode in self._episodes:
+                episode.row = 0
 
     def _write(self, index: int, episode: _Episode) -> None:
-        turns = self._unwritten(index, episode)
+        turns = self._unwritten(index, episode, self._window.rows)
         if turns is not None:
             episode.rollout = episode.rollout or self._rollout_of(index, episode)
             episode.rollout.write(turns=turns)
 
-    def _unwritten(self, index: int, episode: _Episode) -> dict[str, Any] | None:
-        """Return the turns that are not written, which then count as such."""
-        count = self._window.rows - episode.row
+    def _unwritten(self, index: int, episode: _Episode, end: int) -> dict[str, Any] | None:
+        """Return the turns up to a row that are not written, which then count as such."""
+        count = end - episode.row
         if count <= 0:
             return None
-        columns = self._window.columns(index, episode.row)
+        columns = self._window.columns(index, episode.row, end)
         turns = {"first": episode.turns, **columns, "infos": episode.infos}
-        episode.earned += float(self._window.rewards(index, episode.row).sum())
+        episode.earned += float(self._window.rewards(index, episode.row, end).sum())
         episode.turns += count
-        episode.row, episode.infos = self._window.rows, {}
+        episode.row, episode.infos = end, {}
         return turns
 
     def _rollout_of(self, index: int, episode: _Episode) -> WholeRollout:
@@ -199,33 +231,64 @@ class QuickEpisodes:
         return cast(WholeRollout, rollout)
 
     def _end(self, values: Mapping[str, Any], *, step: int) -> None:
-        """End the episodes that are over, and begin the next ones."""
+        """Take note of the episodes that are over, and begin the next ones."""
         seen = None
-        for index in map(int, np.flatnonzero(values["dones"])):
+        now = time.time()
+        for index in values["dones"].nonzero()[0].tolist():
             info = values["infos"][index]
             if self._monitored and "episode" not in info:
                 continue
             episode = self._episodes[index]
             if episode.recorded:
-                if episode.follows and seen is None:
-                    seen = self._originals.observations(values["new_obs"])
-                self._complete(index, episode, info, seen, step)
+                final = None
+                if episode.follows:
+                    # No turn follows that would show where the episode ended.
+                    seen = self._originals.observations(values["new_obs"]) if seen is None else seen
+                    final = as_text(self._originals.final(info, otherwise=pick(seen, index)))
+                self._ended.append(self._how_it_ended(index, episode, info, now, step, final))
             self._returns[index], self._lengths[index] = 0.0, 0
             self._episodes[index] = self._new_episode(step)
         self._choose(values["new_obs"])
+        if len(self._ended) >= _MOST_ENDED or now >= self._next_ended:
+            self.write_ended()
 
-    def _complete(self, index: int, episode: _Episode, info: Mapping[str, Any], seen: Any, step: int) -> None:
-        turns = self._unwritten(index, episode) if episode.follows else None
-        if turns is not None:
-            # No turn follows that would show where the episode ended.
-            turns["final"] = as_text(self._originals.final(info, otherwise=pick(seen, index)))
+    def _how_it_ended(
+        self, index: int, episode: _Episode, info: Mapping[str, Any], now: float, step: int, final: str | None
+    ) -> _Ended:
+        # Now, not when it is written: an environment may use the same dict again.
         counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
         truncated = bool(info.get(_TRUNCATED, False))
-        (episode.rollout or self._rollout_of(index, episode)).complete(
-            outcome(info, truncated=truncated),
+        return _Ended(
+            environment=index,
+            episode=episode,
+            row=self._window.rows,
+            finished=now,
+            status=outcome(info, truncated=truncated),
+            truncated=truncated,
             total_reward=float(counted["r"]),
             step_count=int(counted["l"]),
             step=step,
-            result={"terminated": not truncated, "truncated": truncated},
+            final=final,
+        )
+
+    def write_ended(self) -> None:
+        """Write the episodes that are over; called by any thread, such as one that waits for everything to arrive."""
+        self._next_ended = time.time() + _ENDED_SECONDS
+        with self._writing:
+            while self._ended:
+                self._complete(self._ended.popleft())
+
+    def _complete(self, ended: _Ended) -> None:
+        episode = ended.episode
+        turns = self._unwritten(ended.environment, episode, ended.row) if episode.follows else None
+        if turns is not None:
+            turns["final"] = ended.final
+        (episode.rollout or self._rollout_of(ended.environment, episode)).complete(
+            ended.status,
+            total_reward=ended.total_reward,
+            step_count=ended.step_count,
+            step=ended.step,
+            finished_at=datetime.fromtimestamp(ended.finished, UTC),
+            result={"terminated": not ended.truncated, "truncated": ended.truncated},
             turns=turns,
         )

@@ -32,8 +32,9 @@ class OpenManusCallback(BaseCallback):
     """Records what a model's `learn` does: metrics, episodes, frames and checkpoints.
 
     Metrics are everything that the model's logger writes. Every episode is a rollout with its return and length; every
-    n-th has its turns, and pictures where the environment draws them. Turns are written when the episode ends and about
-    every second, so a process that is killed takes those since then with it; turns with pictures are written at once.
+    n-th has its turns, and pictures where the environment draws them. Episodes are written within a quarter of a second
+    of their end, and turns of those that go on about every second, so a process that is killed takes those since then
+    with it; turns with pictures are written at once.
 
     A run that the callback makes goes by `run_name`, or a name of its own. Training that counts on from earlier steps
     (`reset_num_timesteps=False`, also after `load`) goes on with the run of that name from there; training that begins
@@ -191,13 +192,21 @@ class OpenManusCallback(BaseCallback):
     def _watch_episodes(self, run: Run, plan: Plan) -> None:
         if self._episodes is not None and self._left_at is not None and self.model._last_obs is self._left_at:
             # No reset: episodes go on where the last learn() left them.
-            return
-        if self._episodes is not None:
-            self._episodes.pause("the environment was reset in the middle of the episode")
-        env = self.training_env
-        kind = TrainingEpisodes if plan.looks else QuickEpisodes
-        self._episodes = kind(env, plan=plan, new_rollout=run.rollout, environment=self._environment, axis=self._axis)
-        self._episodes.begin(self.model._last_obs, timesteps=self.num_timesteps)
+            episodes = self._episodes
+        else:
+            if self._episodes is not None:
+                self._episodes.pause("the environment was reset in the middle of the episode")
+            kind = TrainingEpisodes if plan.looks else QuickEpisodes
+            episodes = self._episodes = kind(
+                self.training_env,
+                plan=plan,
+                new_rollout=run.rollout,
+                environment=self._environment,
+                axis=self._axis,
+            )
+            episodes.begin(self.model._last_obs, timesteps=self.num_timesteps)
+        if isinstance(episodes, QuickEpisodes):
+            run.gatherers.add(episodes.write_ended)
 
     def _on_step(self) -> bool:
         # Algorithms that step environments in a way of their own (evolution strategies) have metrics only.
@@ -229,6 +238,8 @@ class OpenManusCallback(BaseCallback):
     def _stop(self) -> None:
         if self._episodes is not None:
             self._episodes.pause("training ended in the middle of the episode")
+            if isinstance(self._episodes, QuickEpisodes):
+                self.run.gatherers.discard(self._episodes.write_ended)
         if self._metrics is not None:
             self._metrics.detach()
             self._metrics = None

@@ -60,25 +60,25 @@ class Window:
             self._seen.move(self.rows)
         self.rows = 0
 
-    def rewards(self, index: int, start: int) -> np.ndarray[Any, Any]:
-        """Return what an environment earned since a row."""
-        return self._rewards[start : self.rows, index]
+    def rewards(self, index: int, start: int, end: int) -> np.ndarray[Any, Any]:
+        """Return what an environment earned from a row up to another."""
+        return self._rewards[start:end, index]
 
-    def _earned(self, index: int, start: int) -> Any:
-        rewards = self.rewards(index, start)
+    def _earned(self, index: int, start: int, end: int) -> Any:
+        rewards = self.rewards(index, start, end)
         if np.isfinite(rewards).all():
             return np.ascontiguousarray(rewards)
         return [as_number(reward) for reward in rewards.tolist()]
 
-    def columns(self, index: int, start: int) -> dict[str, Any]:
-        """Return the steps of an environment since a row, as columns."""
+    def columns(self, index: int, start: int, end: int) -> dict[str, Any]:
+        """Return the steps of an environment from a row up to another, as columns."""
         assert self._seen is not None
         assert self._done is not None
         return {
-            "times": self._times[start : self.rows],
-            "observations": self._seen.get(index, start, self.rows),
-            "actions": self._done.get(index, start, self.rows),
-            "rewards": self._earned(index, start),
+            "times": self._times[start:end],
+            "observations": self._seen.get(index, start, end),
+            "actions": self._done.get(index, start, end),
+            "rewards": self._earned(index, start, end),
         }
 
 

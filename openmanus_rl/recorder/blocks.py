@@ -26,7 +26,6 @@ class Block:
     """Something that begins, may fail, and ends once."""
 
     _kind: str
-    _failed_status = "failed"
 
     def __init__(self, recording: Recording, row_id: str, *, change_id: str, **fields: Any) -> None:
         self.id = row_id
@@ -41,10 +40,10 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            self._end(self._failed_status, message=describe(error))
-        else:
+        if error is None:
             self._end("completed")
+        else:
+            self._end("failed" if isinstance(error, Exception) else "interrupted", message=describe(error))
 
     def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
         check_end(self._kind, status)
@@ -156,8 +155,11 @@ class Rollout(Block):
     ) -> None:
         if error is None:
             self.complete()
-        else:
+        elif isinstance(error, Exception):
             self.complete("error", message=describe(error), error=describe(error))
+        else:
+            # Ctrl-C, sys.exit or a cancelled task: nothing went wrong in the rollout itself.
+            self.complete("interrupted", message=describe(error))
 
     # Made when they are needed: most rollouts have no chats, or no tokens.
 

@@ -14,6 +14,7 @@ class NoRecording(Recording):
 
     def __init__(self, run_id: str) -> None:
         self.at_exit = None
+        self.gatherers = set()
         self.run_id = run_id
         self.rewinds = ()
         self.mode = "disabled"
@@ -54,6 +55,9 @@ class NoRecording(Recording):
     def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002
         """Return True: nothing waits."""
         return True
+
+    def write_gathered(self) -> None:
+        """Forget what was gathered."""
 
     def close(self) -> None:
         """Let go of nothing."""

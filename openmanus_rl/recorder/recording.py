@@ -75,6 +75,8 @@ class Recording:
     ) -> None:
         self.at_exit: Callable[[], None] | None = None
         """Called when the interpreter ends and nobody has closed this before."""
+        self.gatherers: set[Callable[[], None]] = set()
+        """Called before a flush and the end: they write what they have gathered."""
         self.run_id = run_id
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
@@ -153,6 +155,7 @@ class Recording:
 
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was recorded so far is in the database; False if it is not, whatever the reason."""
+        self.write_gathered()
         writer = self._writer
         # In this order: of what other threads record meanwhile, nothing is counted that is not waited for.
         count, last = writer.appended - writer.lost, writer.last
@@ -184,9 +187,15 @@ class Recording:
         assert place is not None, "a closed writer has nothing in memory"
         return Progress(place.segment, place.offset, taken=count, delivered=count)
 
+    def write_gathered(self) -> None:
+        """Let those who gather records write them."""
+        for write in list(self.gatherers):
+            write()
+
     def close(self) -> None:
         """Let go of the spool; the courier delivers what is left, also after this process has ended."""
         if not self._closed.is_set():
+            self.write_gathered()
             self._closed.set()
             stats = self.stats
             self._teller.sum_up(rejected=stats.rejected, recorded=self._writer.appended)
@@ -197,8 +206,9 @@ class Recording:
     def renew_after_fork(self) -> None:
         """Write to a spool of this process's own: the parent's belongs to the parent."""
         self.is_forked = True
-        # The parent will end the run.
+        # The parent will end the run, and write what it has gathered.
         self.at_exit = None
+        self.gatherers.clear()
         self._writer.abandon()
         try:
             self._start()
@@ -245,6 +255,7 @@ def _renew_all() -> None:
 
 def _close_all() -> None:
     for recording in list(_recordings):
+        recording.write_gathered()
         if recording.at_exit is not None:
             recording.at_exit()
         recording.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -170,10 +170,16 @@ class Run(Block):
         """
         return self._recording.flush(0.0 if self._recording.mode == "offline" else timeout_seconds)
 
+    @property
+    def gatherers(self) -> set[Callable[[], None]]:
+        """Those who gather records and write many at once: called before a flush and before the run is closed."""
+        return self._recording.gatherers
+
     def finish(
         self, status: str = "completed", *, message: str | None = None, summary: Mapping[str, Any] | None = None
     ) -> None:
         """End the run; what is still queued is delivered in the background, also after this process has ended."""
+        self._recording.write_gathered()
         self._end(status, message=message, summary=summary)
         self._recording.close()
         if self.is_passed_on:

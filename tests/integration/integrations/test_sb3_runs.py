@@ -222,3 +222,38 @@ def test_a_checkpoint_brings_back_the_replay_buffer_if_that_was_asked_for(query:
     load_replay_buffer(path, loaded)
     assert loaded.replay_buffer.size() == 40
     np.testing.assert_array_equal(loaded.replay_buffer.observations, model.replay_buffer.observations)
+
+
+class Waits(BaseCallback):
+    """Waits once, in the middle of training, until everything so far is in the database, and counts the episodes."""
+
+    def __init__(self, recorded: OpenManusCallback, query: Any, at: int) -> None:
+        super().__init__()
+        self._recorded, self._query, self._at = recorded, query, at
+        self.found = -1
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps == self._at:
+            assert self._recorded.run.flush(), self._recorded.run.stats
+            count = "select count(*) as n from rollouts where training_run_id = %s and status = 'completed'"
+            self.found = self._query(count, self._recorded.run.id)[0]["n"]
+        return True
+
+
+def test_episodes_that_ended_are_there_when_somebody_waits_or_training_breaks_off(query: Any) -> None:
+    callback = OpenManusCallback(turn_interval_episodes=2)
+    waits = Waits(callback, query, at=84)
+    with pytest.raises(FloatingPointError):
+        small_ppo(Countdown()).learn(1000, callback=[callback, waits, Breaks(at=204)])
+    assert waits.found == 10
+    run_id, run = callback.run.id, callback.run
+    # The callback is gone, and with it whatever it had not written.
+    del callback, waits
+    run.finish("failed")
+    assert run.flush()
+    rows = query(
+        "select step_count, total_reward from rollouts where training_run_id = %s and status = 'completed'", run_id
+    )
+    assert [row["step_count"] for row in rows] == [8] * 25
+    turns = query("select count(*) as n from agent_states where training_run_id = %s", run_id)
+    assert 12 * 8 <= turns[0]["n"] <= 13 * 8

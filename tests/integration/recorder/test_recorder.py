@@ -149,8 +149,12 @@ def test_a_flush_after_the_end_tells_the_truth_too(query: Query) -> None:
 
 
 def test_an_interrupted_run_is_marked_interrupted(query: Query) -> None:
-    with pytest.raises(KeyboardInterrupt), start() as run:
+    with pytest.raises(KeyboardInterrupt), start() as run, run.step(0) as step, step.rollout():
         raise KeyboardInterrupt
+    assert run.flush()
+    for table in ("training_steps", "rollouts"):
+        (row,) = query(f"select status, status_message from {table} where training_run_id = %s", run.id)
+        assert (row["status"], row["status_message"]) == ("interrupted", "KeyboardInterrupt")
     wait_until(lambda: has_status(query, run, "interrupted"))
 
 
