@@ -16,10 +16,11 @@ from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_m
 from openmanus_rl.integrations._videos import require_encoder
 from openmanus_rl.recorder import Rollout
 
-__all__ = ["TrainingEpisodes", "episodes_of", "info_of_turn", "plan_for"]
+__all__ = ["TRUNCATED", "FollowedEpisodes", "TrainingEpisodes", "actions_of", "episodes_of", "info_of_turn", "plan_for"]
 
+TRUNCATED = "TimeLimit.truncated"
 # They are recorded in their own places.
-_NOT_INFO = ("terminal_observation", "episode", "TimeLimit.truncated")
+_NOT_INFO = ("terminal_observation", "episode", TRUNCATED)
 _FRAMES_PER_SECOND = 30.0
 
 
@@ -62,7 +63,56 @@ def info_of_turn(info: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in info.items() if key not in _NOT_INFO}
 
 
-class TrainingEpisodes:
+def actions_of(values: Mapping[str, Any]) -> Any:
+    """Return what the environments were given: on-policy algorithms keep the unclipped action beside it."""
+    return values["clipped_actions"] if "clipped_actions" in values else values["actions"]
+
+
+class FollowedEpisodes:
+    """Follows the steps of training by the local variables of its loop; subclasses say what is recorded of them."""
+
+    def __init__(self, env: VecEnv, *, axis: Axis) -> None:
+        self._axis = axis
+        self._originals = Originals(env)
+        self._monitored = is_monitored(env)
+        # Without a Monitor nobody else counts.
+        self._returns = np.zeros(env.num_envs)
+        self._lengths = np.zeros(env.num_envs, dtype=int)
+        self._watched: list[int] = []
+
+    def take(self, values: Mapping[str, Any], *, timesteps: int) -> None:
+        """Record a step of all environments."""
+        if not self._monitored:
+            self._returns += self._originals.rewards(values["rewards"])
+            self._lengths += 1
+        if self._watched:
+            self._take_turns(values)
+        # Not `any`, which is slow to call.
+        if np.count_nonzero(values["dones"]):
+            self._end(values, step=self._axis.step(timesteps))
+
+    def _take_turns(self, values: Mapping[str, Any]) -> None:
+        """Record a step of those that are watched."""
+        raise NotImplementedError
+
+    def _end(self, values: Mapping[str, Any], *, step: int) -> None:
+        """End the episodes that are over, and begin the next ones."""
+        raise NotImplementedError
+
+    def _over(self, values: Mapping[str, Any]) -> list[int]:
+        """Return whose episodes are over: to a Monitor, `done` alone may be less, such as the loss of a life."""
+        done: list[int] = values["dones"].nonzero()[0].tolist()
+        return [index for index in done if not self._monitored or "episode" in values["infos"][index]]
+
+    def _count(self, index: int, info: Mapping[str, Any]) -> tuple[float, int, bool]:
+        """Return the return and the length of an episode that is over, and whether it was cut off; count anew."""
+        counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
+        found = float(counted["r"]), int(counted["l"]), bool(info.get(TRUNCATED, False))
+        self._returns[index], self._lengths[index] = 0.0, 0
+        return found
+
+
+class TrainingEpisodes(FollowedEpisodes):
     """Follows the steps of training, with pictures of what is seen, each turn at once."""
 
     def __init__(
@@ -74,14 +124,8 @@ class TrainingEpisodes:
         environment: str | None,
         axis: Axis,
     ) -> None:
-        self._axis = axis
-        self._originals = Originals(env)
-        self._monitored = is_monitored(env)
+        super().__init__(env, axis=axis)
         self._episodes = episodes_of(env, plan=plan, new_rollout=new_rollout, environment=environment)
-        # Without a Monitor nobody else counts.
-        self._returns = np.zeros(env.num_envs)
-        self._lengths = np.zeros(env.num_envs, dtype=int)
-        self._watched: list[int] = []
 
     def begin(self, observations: Any, *, timesteps: int) -> None:
         """Begin an episode of each environment: they were reset."""
@@ -90,17 +134,6 @@ class TrainingEpisodes:
         for index, episodes in enumerate(self._episodes):
             episodes.begin(pick(seen, index), step=step)
         self._choose()
-
-    def take(self, values: Mapping[str, Any], *, timesteps: int) -> None:
-        """Record a step of all environments by the local variables of the training loop."""
-        dones: np.ndarray[Any, Any] = values["dones"]
-        if not self._monitored:
-            self._returns += self._originals.rewards(values["rewards"])
-            self._lengths += 1
-        if self._watched:
-            self._take_turns(values)
-        if dones.any():
-            self._end(values, step=self._axis.step(timesteps))
 
     def settle(self) -> None:
         """Nothing: every turn was written at once."""
@@ -123,40 +156,32 @@ class TrainingEpisodes:
     def _take_turns(self, values: Mapping[str, Any]) -> None:
         seen = self._originals.observations(values["new_obs"])
         rewards = self._originals.rewards(values["rewards"])
-        # What the environment was given: on-policy algorithms keep the unclipped action beside it.
-        actions = values["clipped_actions"] if "clipped_actions" in values else values["actions"]
+        actions = actions_of(values)
+        over = self._over(values)
         for index in self._watched:
             info = values["infos"][index]
-            last = self._is_over(values, index)
             next_seen = pick(seen, index)
             self._episodes[index].take(
                 action=actions[index],
                 reward=rewards[index],
                 info=info_of_turn(info),
-                observation=self._originals.final(info, otherwise=next_seen) if last else next_seen,
-                last=last,
+                observation=self._originals.final(info, otherwise=next_seen) if index in over else next_seen,
+                last=index in over,
                 # It has been reset already.
                 see_end=False,
             )
 
-    def _is_over(self, values: Mapping[str, Any], index: int) -> bool:
-        return bool(values["dones"][index]) and (not self._monitored or "episode" in values["infos"][index])
-
     def _end(self, values: Mapping[str, Any], *, step: int) -> None:
         seen = self._originals.observations(values["new_obs"])
-        for index in map(int, np.flatnonzero(values["dones"])):
-            if not self._is_over(values, index):
-                continue
+        for index in self._over(values):
             info = values["infos"][index]
-            counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
-            truncated = bool(info.get("TimeLimit.truncated", False))
+            total_reward, step_count, truncated = self._count(index, info)
             self._episodes[index].end(
                 outcome(info, truncated=truncated),
-                total_reward=float(counted["r"]),
-                step_count=int(counted["l"]),
+                total_reward=total_reward,
+                step_count=step_count,
                 step=step,
                 result={"terminated": not truncated, "truncated": truncated},
             )
-            self._returns[index], self._lengths[index] = 0.0, 0
             self._episodes[index].begin(pick(seen, index), step=step)
         self._choose()

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 from stable_baselines3.common.vec_env import VecEnv
 
 from openmanus_rl.integrations._beginning import Axis
 from openmanus_rl.integrations._episodes import Plan, outcome
 from openmanus_rl.integrations._readable import as_info, as_text
-from openmanus_rl.integrations._sb3_episodes import info_of_turn
-from openmanus_rl.integrations._sb3_model import Originals, environment_of, is_monitored, pick
+from openmanus_rl.integrations._sb3_episodes import TRUNCATED, FollowedEpisodes, actions_of, info_of_turn
+from openmanus_rl.integrations._sb3_model import environment_of, pick
 from openmanus_rl.integrations._sb3_window import Window
 from openmanus_rl.recorder import Rollout, WholeRollout
 
@@ -31,7 +30,6 @@ _ENDED_SECONDS = 0.25
 _MOST_ENDED = 64
 _SETTLE_SECONDS = 0.1
 _WINDOW_ROWS = 1024
-_TRUNCATED = "TimeLimit.truncated"
 
 
 class _Episode:
@@ -70,7 +68,7 @@ class _Ended(NamedTuple):
     """What was seen last, of an episode with turns."""
 
 
-class QuickEpisodes:
+class QuickEpisodes(FollowedEpisodes):
     """Follows the steps of training; turns and episodes that ended are written now and then, many at a time."""
 
     def __init__(
@@ -82,24 +80,18 @@ class QuickEpisodes:
         environment: str | None,
         axis: Axis,
     ) -> None:
+        super().__init__(env, axis=axis)
         self._plan = plan
         self._new_rollout = new_rollout
-        self._axis = axis
         self._environment = environment or environment_of(env)
-        self._originals = Originals(env)
-        self._monitored = is_monitored(env)
         self._order = itertools.count()
         self._episodes: list[_Episode] = []
-        self._watched: list[int] = []
         self._window = Window(_WINDOW_ROWS, env.num_envs)
         self._next_write = 0.0
         self._ended: deque[_Ended] = deque()
         self._next_ended = 0.0
         # Of the window, whose rows are used again once they are written.
         self._writing = threading.RLock()
-        # Without a Monitor nobody else counts.
-        self._returns = np.zeros(env.num_envs)
-        self._lengths = np.zeros(env.num_envs, dtype=int)
 
     def begin(self, observations: Any, *, timesteps: int) -> None:
         """Begin an episode of each environment: they were reset."""
@@ -107,17 +99,6 @@ class QuickEpisodes:
         step = self._axis.step(timesteps)
         self._episodes = [self._new_episode(step) for _ in self._lengths]
         self._choose(observations)
-
-    def take(self, values: Mapping[str, Any], *, timesteps: int) -> None:
-        """Record a step of all environments by the local variables of the training loop."""
-        dones: np.ndarray[Any, Any] = values["dones"]
-        if not self._monitored:
-            self._returns += self._originals.rewards(values["rewards"])
-            self._lengths += 1
-        if self._watched:
-            self._add(values)
-        if dones.any():
-            self._end(values, step=self._axis.step(timesteps))
 
     def settle(self) -> None:
         """Write what waits: the algorithm may now learn for a while, and there are no steps meanwhile."""
@@ -166,23 +147,22 @@ class QuickEpisodes:
         if self._watched:
             self._window.begin(self._originals.observations(observations), self._watched)
 
-    def _add(self, values: Mapping[str, Any]) -> None:
-        """Keep a step of those that are watched until it is written."""
+    def _take_turns(self, values: Mapping[str, Any]) -> None:
+        # Kept until it is written.
         now = time.time()
         if self._window.is_full or now >= self._next_write:
             self._write_all()
         infos = values["infos"]
         for index in self._watched:
             info = infos[index]
-            if len(info) != 1 or _TRUNCATED not in info:
+            if len(info) != 1 or TRUNCATED not in info:
                 further = as_info(info_of_turn(info))
                 if further:
                     episode = self._episodes[index]
                     episode.infos[str(self._window.rows - episode.row)] = further
         self._window.add(
             now,
-            # What the environment was given: on-policy algorithms keep the unclipped action beside it.
-            values["clipped_actions"] if "clipped_actions" in values else values["actions"],
+            actions_of(values),
             self._originals.rewards(values["rewards"]),
             self._originals.observations(values["new_obs"]),
             self._watched,
@@ -231,45 +211,28 @@ class QuickEpisodes:
         return cast(WholeRollout, rollout)
 
     def _end(self, values: Mapping[str, Any], *, step: int) -> None:
-        """Take note of the episodes that are over, and begin the next ones."""
         seen = None
         now = time.time()
-        for index in values["dones"].nonzero()[0].tolist():
-            info = values["infos"][index]
-            if self._monitored and "episode" not in info:
-                continue
-            episode = self._episodes[index]
+        for index in self._over(values):
+            info, episode = values["infos"][index], self._episodes[index]
+            # Now, not when it is written: an environment may use the same dict again.
+            total_reward, step_count, truncated = self._count(index, info)
             if episode.recorded:
                 final = None
                 if episode.follows:
                     # No turn follows that would show where the episode ended.
                     seen = self._originals.observations(values["new_obs"]) if seen is None else seen
                     final = as_text(self._originals.final(info, otherwise=pick(seen, index)))
-                self._ended.append(self._how_it_ended(index, episode, info, now, step, final))
-            self._returns[index], self._lengths[index] = 0.0, 0
+                status = outcome(info, truncated=truncated)
+                self._ended.append(
+                    _Ended(
+                        index, episode, self._window.rows, now, status, truncated, total_reward, step_count, step, final
+                    )
+                )
             self._episodes[index] = self._new_episode(step)
         self._choose(values["new_obs"])
         if len(self._ended) >= _MOST_ENDED or now >= self._next_ended:
             self.write_ended()
-
-    def _how_it_ended(
-        self, index: int, episode: _Episode, info: Mapping[str, Any], now: float, step: int, final: str | None
-    ) -> _Ended:
-        # Now, not when it is written: an environment may use the same dict again.
-        counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
-        truncated = bool(info.get(_TRUNCATED, False))
-        return _Ended(
-            environment=index,
-            episode=episode,
-            row=self._window.rows,
-            finished=now,
-            status=outcome(info, truncated=truncated),
-            truncated=truncated,
-            total_reward=float(counted["r"]),
-            step_count=int(counted["l"]),
-            step=step,
-            final=final,
-        )
 
     def write_ended(self) -> None:
         """Write the episodes that are over; called by any thread, such as one that waits for everything to arrive."""
