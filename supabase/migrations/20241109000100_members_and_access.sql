@@ -71,7 +71,21 @@ begin
 end
 $$;
 
-revoke execute on function internal.protect from public;
+create function internal.reserve(target regclass, variadic columns text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Columns that only the database's own functions and triggers write. Called after protect.
+declare
+  others text := (
+    select string_agg(quote_ident(a.attname), ', ' order by a.attnum) from pg_catalog.pg_attribute a
+    where a.attrelid = target and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' and not (a.attname = any (columns)));
+begin
+  execute format('revoke insert, update on %s from authenticated, service_role', target);
+  execute format('grant insert (%1$s), update (%1$s) on %2$s to authenticated, service_role', others, target);
+end
+$$;
+
+revoke execute on function internal.protect, internal.reserve from public;
 
 -- Not by internal.protect: only admins change members.
 alter table public.members enable row level security;

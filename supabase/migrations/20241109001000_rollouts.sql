@@ -141,11 +141,10 @@ grant execute on function internal.owns_group_parent, internal.owns_group, inter
 
 select internal.protect('public.rollout_groups', 'internal.owns_group_parent(training_run_id, training_step_id, evaluation_id)',
   'internal.is_public_run(training_run_id)');
--- Only a trigger writes the counts.
-revoke insert, update on public.rollout_groups from authenticated, service_role;
-grant insert (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at, updated_at),
-  update (id, training_run_id, training_step_id, evaluation_id, task_id, number, task_description, metadata, created_at, updated_at)
-  on public.rollout_groups to authenticated, service_role;
+select internal.reserve('public.rollout_groups', 'rollout_count', 'completed_count', 'success_count', 'reward_count', 'reward_sum',
+  'reward_squares');
 select internal.protect('public.rollouts',
   'internal.owns_or_owns_run(training_run_id, owner_id) and (group_id is null or internal.owns_group(group_id, training_run_id))',
   'internal.is_public_run(training_run_id)');
+-- A worker's lease belongs to the functions of the queue.
+select internal.reserve('public.rollouts', 'worker_id', 'lease_expires_at', 'attempt');

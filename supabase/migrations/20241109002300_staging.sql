@@ -22,8 +22,8 @@ as $$
   where a.attrelid = format('public.%I', kind)::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
     and a.attname not in ('updated_at', 'first_step', 'last_step', 'rewound_at', 'visible_to', 'measured')
     and not (kind = 'training_runs' and a.attname = 'timeline')
-    and not (kind = 'rollout_groups' and a.attname in
-      ('rollout_count', 'completed_count', 'success_count', 'reward_count', 'reward_sum', 'reward_squares'))
+    -- Reserved columns.
+    and has_column_privilege('service_role', a.attrelid, a.attnum, 'insert')
   order by a.attnum
 $$;
 

@@ -137,6 +137,8 @@ ATTACKS: dict[str, Attack] = {
     "moving my checkpoint into his run": change("my model_checkpoints", **HIS),
     "moving my metrics into his run": change("my metric_chunks", **HIS),
     "counting up my own group": change("my rollout_groups", success_count=1000, rollout_count=1000),
+    "taking a lease by hand": change("my rollouts", worker_id="me", lease_expires_at="2099-01-01"),
+    "one more attempt": change("my rollouts", attempt=9),
     "a change in the history": insert(
         "status_history", entity="rollouts", entity_id="my rollouts", new_status="success", **MINE
     ),

@@ -11,7 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .examples import one_of_each
-from .writing import Connection, Record, change_status, count, ingest, new_id, new_rollout, new_run, row, write
+from .writing import (
+    Connection,
+    Record,
+    acting_as,
+    change_status,
+    count,
+    ingest,
+    new_id,
+    new_rollout,
+    new_run,
+    row,
+    write,
+)
 
 NEIGHBOURS = 1000
 BAD_AT = 417
@@ -297,3 +309,15 @@ def test_each_record_is_either_there_or_refused(db: Connection, batch: dict[str,
         for index, record in enumerate(records):
             if (kind, index) not in refused and record.get("id"):
                 assert row(db, kind, record["id"])
+
+
+@pytest.mark.parametrize("field", ["worker_id", "lease_expires_at", "attempt"])
+def test_a_lease_is_written_by_the_functions_of_the_queue_alone(db: Connection, field: str) -> None:
+    value = {"worker_id": "w", "lease_expires_at": "2099-01-01T00:00:00Z", "attempt": 2}[field]
+    run_id = new_run(db)
+    with acting_as(db, role="service_role"):
+        answer = ingest(db, {"rollouts": [{"training_run_id": run_id, field: value}]})
+        assert [(one["code"], one["field"]) for one in answer["refused"]] == [("OM400", field)]
+        rollout_id = new_rollout(db, run_id)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), db.transaction():
+            db.execute(f"update public.rollouts set {field} = %s where id = %s", [value, rollout_id])

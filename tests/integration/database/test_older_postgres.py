@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ..gateway.process import Client, GatewaySettings
+from ..gateway.process import Gateway, GatewaySettings
 from . import test_counts, test_hygiene, test_ingest, test_ingest_refusals, test_metrics, test_row_security, test_status
 from .actors import World
 from .servers import MIGRATIONS, ROOT, Server, apply_migrations, make_system_schema
@@ -89,7 +89,7 @@ def older_world(older_server: Server, tmp_path_factory: pytest.TempPathFactory) 
         dashboard_dir=tmp_path_factory.mktemp("dashboard"),
     )
     with (
-        Client(settings) as gateway,
+        Gateway(settings) as gateway,
         test_row_security.filled(
             gateway.url, url, publishable_key=settings.publishable_key, secret_key=settings.secret_key
         ) as world,

@@ -53,6 +53,8 @@ OF_A_RUN = {
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
 KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
 VIEWS = {"metrics", "run_list", "run_overview"}
+# Columns that no role writes; those that count are told by their names.
+RESERVED = {"reward_sum", "reward_squares", "worker_id", "lease_expires_at", "attempt"}
 KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_THE_DATABASE | VIEWS | {"members"}
 
 
@@ -152,7 +154,7 @@ class Table:
         """Return a row like it, with an id and a natural key of its own, that is not in the table."""
         names = {column["name"] for column in self.columns}
         row = {name: value for name, value in self.row().items() if name in names and not name.endswith("_count")}
-        row = {name: value for name, value in row.items() if name not in ("reward_sum", "reward_squares")}
+        row = {name: value for name, value in row.items() if name not in RESERVED}
         types = {column["name"]: column["type"] for column in self.columns}
         for name in DISTINCT.get(self.name, ()):
             row[name] = secrets.randbelow(30_000) + 100 if types[name] != "text" else new_id()
