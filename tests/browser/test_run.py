@@ -128,10 +128,19 @@ def test_a_point_of_a_chart_opens_its_step(page: Page, rich: SimpleNamespace, by
     if by == "mouse":
         plot.locator(".u-over").click(position={"x": 1, "y": 60})
     else:
-        plot.focus()
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("Enter")
+        open_by_keys(page, plot, "ArrowRight")
     expect(page).to_have_url(re.compile(f"/runs/{rich.id}/steps/0$"))
+
+
+def open_by_keys(page: Page, plot: Locator, arrow: str) -> None:
+    """Go to a point of a chart and open it; a chart is drawn only once it is in sight."""
+    plot.scroll_into_view_if_needed()
+    expect(plot.locator(".u-over")).to_be_visible()
+    plot.focus()
+    page.keyboard.press(arrow)
+    # No faster than fingers do.
+    page.wait_for_timeout(150)
+    page.keyboard.press("Enter")
 
 
 def test_points_appear_while_one_looks_and_the_zoom_stays(page: Page, recorder: Callable[..., Any]) -> None:
@@ -176,9 +185,7 @@ def test_health_and_progress_show_what_went_wrong(page: Page, rich: SimpleNamesp
     expect(health).to_contain_text("Tool errors50.0%")
     expect(page.get_by_role("img", name=re.compile("^Success rate.*last 0.5"))).to_be_visible()
     rewards = page.get_by_role("img", name=re.compile("^Reward distribution.*median: 12 points, last 1;"))
-    rewards.focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Enter")
+    open_by_keys(page, rewards, "ArrowLeft")
     expect(page).to_have_url(re.compile(f"/runs/{rich.id}/steps/{STEPS - 1}$"))
 
 
