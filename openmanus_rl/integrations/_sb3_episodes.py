@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ def actions_of(values: Mapping[str, Any]) -> Any:
     return values["clipped_actions"] if "clipped_actions" in values else values["actions"]
 
 
-class FollowedEpisodes:
+class FollowedEpisodes(ABC):
     """Follows the steps of training by the local variables of its loop; subclasses say what is recorded of them."""
 
     def __init__(self, env: VecEnv, *, axis: Axis) -> None:
@@ -91,13 +92,13 @@ class FollowedEpisodes:
         if np.count_nonzero(values["dones"]):
             self._end(values, step=self._axis.step(timesteps))
 
+    @abstractmethod
     def _take_turns(self, values: Mapping[str, Any]) -> None:
         """Record a step of those that are watched."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self, values: Mapping[str, Any], *, step: int) -> None:
         """End the episodes that are over, and begin the next ones."""
-        raise NotImplementedError
 
     def _over(self, values: Mapping[str, Any]) -> list[int]:
         """Return whose episodes are over: to a Monitor, `done` alone may be less, such as the loss of a life."""
