@@ -234,9 +234,13 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
 
 
 def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
-    """Return what stands in a turn as records of their own."""
+    """Return the parts of a turn as records of their own, except the reward that the turn holds itself."""
     turn_id = turn["id"]
-    for position, child in enumerate(given):
+    first = 0
+    if kind == "rewards" and "reward" not in turn and _is_plain_reward(given):
+        turn["reward"] = given[0]["reward"]
+        first = 1
+    for position, child in enumerate(given[first:], start=first):
         child.setdefault("id", _child_id(turn_id, kind, position))
         if kind == "rewards":
             child["rollout_id"] = turn["rollout_id"]
@@ -244,7 +248,17 @@ def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
         else:
             child.setdefault("position", position)
             child["agent_state_id"] = turn_id
-    return given
+    return given[first:]
+
+
+def _is_plain_reward(rewards: list[Record]) -> bool:
+    """Say whether the first reward is a number of type `step` and nothing else, as `internal.reward_of_turn` does."""
+    if not rewards:
+        return False
+    value = rewards[0].get("reward")
+    if value.__class__ not in (float, int) and value not in ("NaN", "Infinity", "-Infinity"):
+        return False
+    return rewards[0].keys() <= {"reward", "reward_type"} and rewards[0].get("reward_type") in (None, "step")
 
 
 def _child_id(turn_id: str, kind: str, position: int) -> str:

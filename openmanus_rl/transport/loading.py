@@ -49,29 +49,34 @@ def _array(values: Any) -> Any:
     return "{" + text[1:-1].decode() + "}"
 
 
+def _json(value: Any) -> str:
+    """Return a value as JSON. orjson writes what JSON does not have, such as NaN, as null: that is left to `encode`."""
+    text = orjson.dumps(value)
+    return (encode(value) if b"null" in text else text).decode()
+
+
 _PLAIN_ARRAYS = ("bigint", "integer", "double precision", "real", "boolean", "timestamp with time zone")
 _ADAPTERS: dict[str, Callable[[Any], Any]] = {
-    "jsonb": Jsonb,
+    "jsonb": _json,
     "text": as_text,
     **{f"{kind}[]": _array for kind in _PLAIN_ARRAYS},
 }
 
 
-class _Orphan(Exception):
-    """A record names a parent that is not there."""
+class _NeedsMerge(Exception):
+    """Rows cannot be copied as they are: a parent is missing, or a step may have a reward already."""
 
 
-# What never changes, and the field by which it hangs on a rollout or on a turn.
-_PARENTS = {
-    "agent_states": "rollout_id",
-    "rewards": "rollout_id",
-    "tool_calls": "agent_state_id",
-    "observations": "agent_state_id",
-    "generations": "agent_state_id",
+# The tables of rows that never change, and the field that names their parent.
+_COPIED = {
+    "agent_states": ("public", "rollout_id"),
+    "rewards": ("internal", "rollout_id"),
+    "tool_calls": ("public", "agent_state_id"),
+    "observations": ("public", "agent_state_id"),
+    "generations": ("public", "agent_state_id"),
 }
-_PARENT_TABLES = {"rollout_id": "rollouts", "agent_state_id": "agent_states"}
-# Something is there already, hangs on nothing, or is no such thing: the merge tells which record it is.
-_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _Orphan, *_BAD_VALUES)
+# Something exists already, has no parent or does not fit its column: the merge finds out which record it is.
+_NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _NeedsMerge, *_BAD_VALUES)
 
 
 class Loader:
@@ -140,7 +145,7 @@ class Loader:
             numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
         written = {chunk["training_run_id"] for chunk in chunks.values()}
         connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)])
-        merged = {kind: entries for kind, entries in numbered.items() if kind not in _PARENTS and entries}
+        merged = {kind: entries for kind, entries in numbered.items() if kind not in _COPIED and entries}
         # Media may reference turns: load it last.
         media = merged.pop("media", None)
         refused = self._copy_and_merge(connection, merged) if merged else []
@@ -154,20 +159,16 @@ class Loader:
         return refused
 
     def _copy_turns(self, connection: PostgresConnection, batch: Batch) -> set[str | None]:
-        """Copy turns and their parts, and return the runs that they are of."""
-        runs: dict[str, dict[str, str | None]] = {"rollout_id": {}, "agent_state_id": {}}
-        for kind, parent in _PARENTS.items():
-            records = batch.get(kind, ())
-            known = runs[parent]
-            _find_runs(connection, known, _PARENT_TABLES[parent], {record[parent] for record in records})
-            if not all(record[parent] in known for record in records):
-                raise _Orphan(kind)
-            placed = [_placed(record, known[record[parent]]) for record in records]
-            if kind == "agent_states":
-                runs["agent_state_id"] = {record["id"]: record["training_run_id"] for record in placed}
-            if placed:
-                self._copy(connection, kind, placed, sql.Identifier("public", kind))
-        return {run for known in runs.values() for run in known.values()}
+        """Copy turns, their parts and rewards, and return the runs that they are of."""
+        copied = {kind: records for kind in _COPIED if (records := batch.get(kind))}
+        if not copied:
+            return set()
+        runs = _lock_parents(connection, copied)
+        for kind, records in copied.items():
+            schema, parent = _COPIED[kind]
+            numbered = ((_run_of(record, parent, runs), record) for record in records)
+            self._copy(connection, kind, list(numbered), sql.Identifier(schema, kind), added="training_run_id")
+        return set(runs.values())
 
     def _copy_and_merge(
         self, connection: PostgresConnection, batch: Mapping[str, list[tuple[int, Record]]]
@@ -179,28 +180,37 @@ class Loader:
             if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
                 copy_chunks(connection, stage, entries, staged=True)
             else:
-                self._copy(connection, kind, [{"ordinal": number, **record} for number, record in entries], stage)
+                self._copy(connection, kind, entries, stage, added="ordinal")
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
     def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
         return _refused(connection.execute("select public.ingest(%s)", [Jsonb(batch)]).fetchone())
 
     def _copy(
-        self, connection: PostgresConnection, kind: str, records: Sequence[Record], table: sql.Identifier
+        self,
+        connection: PostgresConnection,
+        kind: str,
+        entries: Sequence[tuple[Any, Record]],
+        table: sql.Identifier,
+        *,
+        added: str,
     ) -> None:
+        """Copy records to a table, each with the value of one more column."""
         types = self._types.get(kind) or self._read_types(connection, kind)
-        columns = list({name: None for record in records for name in record})
-        adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in columns]
-        statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(map(sql.Identifier, columns)))
+        names = {name: None for _, record in entries for name in record}
+        names.pop(added, None)
+        adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in names]
+        columns = map(sql.Identifier, [added, *names])
+        statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(columns))
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for record in records:
+            for value, record in entries:
                 get = record.get
                 row = [
-                    value if (value := get(name)) is None or adapt is None else adapt(value)
+                    found if (found := get(name)) is None or adapt is None else adapt(found)
                     for name, adapt in adapters
                 ]  # fmt: skip
                 try:
-                    copy.write_row(row)
+                    copy.write_row([value, *row])
                 except psycopg.ProgrammingError as error:
                     if error.sqlstate is None:
                         # No type of Postgres is known for a value, such as an object in a column of numbers.
@@ -224,19 +234,39 @@ def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Reco
     return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
 
 
-def _placed(record: Record, run_id: str | None) -> Record:
+def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, str | None]:
+    """Lock the rollouts and turns that rows are added to and return their runs; new turns have their rollout's."""
+    turns = copied.get("agent_states", ())
+    new = {turn["id"] for turn in turns}
+    wanted: dict[str, set[str]] = {"rollout_id": set(), "agent_state_id": set()}
+    for kind, records in copied.items():
+        parent = _COPIED[kind][1]
+        wanted[parent].update(record[parent] for record in records)
+    found = connection.execute(
+        "select id::text, training_run_id::text, has_rewards from internal.lock_parents(%s::uuid[], %s::uuid[])",
+        [list(wanted["rollout_id"]), list(wanted["agent_state_id"] - new)],
+    ).fetchall()
+    if any(row[2] for row in found) or any(map(_is_of_step, copied.get("rewards", ()))):
+        raise _NeedsMerge("a step may have a reward already")
+    runs: dict[str, str | None] = {row[0]: row[1] for row in found}
+    for turn in turns:
+        if turn["rollout_id"] in runs:
+            runs[turn["id"]] = runs[turn["rollout_id"]]
+    return runs
+
+
+def _is_of_step(reward: Record) -> bool:
+    return reward.get("reward_type") in (None, "step") and reward.get("step_number") is not None
+
+
+def _run_of(record: Record, parent: str, runs: Mapping[str, str | None]) -> str | None:
+    try:
+        run_id = runs[record[parent]]
+    except KeyError:
+        raise _NeedsMerge(f"{parent} {record[parent]} is unknown") from None
     if record.get("training_run_id", run_id) != run_id:
-        raise ValueError(f"{record['id']}: of another run than what it hangs on")
-    return {**record, "training_run_id": run_id}
-
-
-def _find_runs(connection: PostgresConnection, runs: dict[str, Any], table: str, ids: set[str]) -> None:
-    """Add the runs of these rows to those that are known; of a row that is not there, none."""
-    unknown = ids - runs.keys()
-    if unknown:
-        query = sql.SQL("select id::text, training_run_id::text from {} where id = any (%s::uuid[])")
-        found = connection.execute(query.format(sql.Identifier("public", table)), [list(unknown)])
-        runs.update((str(row[0]), row[1]) for row in found)
+        raise ValueError(f"{record['id']}: its run is another than that of its {parent}")
+    return run_id
 
 
 def _refused(answer: tuple[Any, ...] | None) -> list[dict[str, Any]]:

@@ -1,12 +1,13 @@
 -- Turns of a rollout: what the agent observed, thought, generated, did and called.
--- These tables have the most rows: few indexes, only columns that are used, and no foreign key to the run, whose deletion reaches them
--- through the rollout.
+-- These tables have the most rows: few indexes, only columns that are used, references instead of foreign keys, and none to the run, whose
+-- deletion reaches them through the rollout.
 
 create table public.agent_states (
   id uuid primary key default internal.new_id(),
-  rollout_id uuid not null references public.rollouts (id) on delete cascade,
+  rollout_id uuid not null,
   training_run_id uuid,
   step_number integer not null check (step_number >= 0),
+  reward double precision,
   observation text,
   action text,
   thought text,
@@ -25,13 +26,14 @@ create table public.agent_states (
   constraint agent_states_chat_in_pairs check (cardinality(chat) % 2 = 0)
 );
 comment on table public.agent_states is 'One turn of a rollout.';
+comment on column public.agent_states.reward is 'The turn''s reward of type `step`, without details. The view `rewards` shows it with all others.';
 comment on column public.agent_states.messages is 'What is new in the chat; all of it where messages_from is null. turn_chat() answers the whole.';
 comment on column public.agent_states.messages_from is 'The place of the first of these messages among all that the rollout''s turns hold.';
 comment on column public.agent_states.chat is 'The chat as stretches [from, to, from, to, …) of the rollout''s messages; null: all of them up to this turn''s last.';
 
 create table public.observations (
   id uuid primary key default internal.new_id(),
-  agent_state_id uuid not null references public.agent_states (id) on delete cascade,
+  agent_state_id uuid not null,
   training_run_id uuid,
   position smallint not null default 0 check (position >= 0),
   kind text not null check (kind <> ''),
@@ -43,7 +45,7 @@ comment on table public.observations is 'Further observations of a turn: a scree
 
 create table public.generations (
   id uuid primary key default internal.new_id(),
-  agent_state_id uuid not null references public.agent_states (id) on delete cascade,
+  agent_state_id uuid not null,
   training_run_id uuid,
   position smallint not null default 0 check (position >= 0),
   model text,
@@ -70,7 +72,7 @@ comment on column public.generations.prompt is 'The prompt as stretches [from, t
 
 create table public.tool_calls (
   id uuid primary key default internal.new_id(),
-  agent_state_id uuid not null references public.agent_states (id) on delete cascade,
+  agent_state_id uuid not null,
   training_run_id uuid,
   position smallint not null default 0 check (position >= 0),
   tool_name text not null check (tool_name <> ''),
@@ -89,7 +91,18 @@ select internal.compress('public.observations', 'text');
 select internal.compress('public.generations', 'prompt_ids', 'completion_ids', 'logprobs', 'mask', 'advantages');
 select internal.compress('public.tool_calls', 'tool_input', 'tool_output');
 
-select internal.pin('public.agent_states', 'rollout_id', 'training_run_id');
+select internal.refer('public.agent_states', 'rollout_id', 'public.rollouts');
+select internal.refer('public.observations', 'agent_state_id', 'public.agent_states');
+select internal.refer('public.generations', 'agent_state_id', 'public.agent_states');
+select internal.refer('public.tool_calls', 'agent_state_id', 'public.agent_states');
+
+select internal.relate('public.agent_states', 'rollout_id', 'public.rollouts');
+select internal.relate('public.observations', 'agent_state_id', 'public.agent_states');
+select internal.relate('public.generations', 'agent_state_id', 'public.agent_states');
+select internal.relate('public.tool_calls', 'agent_state_id', 'public.agent_states');
+
+select internal.pin('public.rollouts', 'id');
+select internal.pin('public.agent_states', 'id', 'rollout_id', 'training_run_id');
 select internal.pin('public.observations', 'agent_state_id', 'training_run_id');
 select internal.pin('public.generations', 'agent_state_id', 'training_run_id');
 select internal.pin('public.tool_calls', 'agent_state_id', 'training_run_id');

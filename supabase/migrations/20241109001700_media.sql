@@ -4,7 +4,7 @@ create table public.media (
   id uuid primary key default internal.new_id(),
   training_run_id uuid references public.training_runs (id) on delete cascade,
   rollout_id uuid references public.rollouts (id) on delete cascade,
-  agent_state_id uuid references public.agent_states (id) on delete cascade,
+  agent_state_id uuid,
   kind text not null check (kind in ('frame', 'screenshot', 'image', 'video', 'audio', 'file')),
   bucket text not null default 'media',
   path text not null check (path <> ''),
@@ -24,6 +24,8 @@ create unique index media_of_a_rollout on public.media (rollout_id, id);
 create unique index media_of_a_turn on public.media (agent_state_id, id);
 create unique index media_by_owner on public.media (owner_id, id);
 
+select internal.refer('public.media', 'agent_state_id', 'public.agent_states');
+select internal.relate('public.media', 'agent_state_id', 'public.agent_states');
 select internal.pin('public.media', 'training_run_id', 'rollout_id', 'agent_state_id');
 select internal.protect('public.media',
   'internal.owns_or_owns_run(training_run_id, owner_id)

@@ -20,7 +20,7 @@ language plpgsql set search_path = ''
 as $$
 -- Block rewinds of the run until this transaction ends: they could not see its rows. merge_stage does so for all runs of a batch.
 begin
-  if current_setting('openmanus_rl.marks_itself', true) is distinct from 'on' then
+  if current_setting('openmanus_rl.in_batch', true) is distinct from 'on' then
     perform 1 from public.training_runs r where r.id = run_id for key share;
   end if;
 end

@@ -145,14 +145,15 @@ create trigger mark_activity_on_update after update of task_id, number, task_des
   for each row execute function internal.mark_activity_of_row();
 
 -- The tables with the most rows: a transition table would add a sixth to the time of a write. Who writes many rows at once sets
--- openmanus_rl.marks_itself and marks the runs after the last row; otherwise each row is marked.
+-- openmanus_rl.in_batch and marks the runs after the last row; otherwise each row is marked.
 do $$
 declare
   target text;
 begin
-  foreach target in array array['agent_states', 'observations', 'generations', 'tool_calls', 'rewards', 'metric_chunks'] loop
-    execute format('create trigger mark_activity after insert or update on public.%I for each row
-      when (current_setting(''openmanus_rl.marks_itself'', true) is distinct from ''on'') execute function internal.mark_activity_of_row()', target);
+  foreach target in array array['public.agent_states', 'public.observations', 'public.generations', 'public.tool_calls', 'internal.rewards',
+    'public.metric_chunks'] loop
+    execute format('create trigger mark_activity after insert or update on %s for each row
+      when (current_setting(''openmanus_rl.in_batch'', true) is distinct from ''on'') execute function internal.mark_activity_of_row()', target);
   end loop;
 end
 $$;

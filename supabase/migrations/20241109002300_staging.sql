@@ -12,6 +12,10 @@ as $$
     ('metric_chunks', 19, true)
 $$;
 
+create function internal.table_of(kind text) returns regclass
+language sql stable set search_path = ''
+as $$ select case kind when 'rewards' then 'internal.rewards' else format('public.%I', kind) end::regclass $$;
+
 create function internal.record_columns(kind text) returns table (name text, type text, default_value text)
 language sql stable set search_path = ''
 as $$
@@ -19,7 +23,7 @@ as $$
   select a.attname::text, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)
   from pg_catalog.pg_attribute a
   left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-  where a.attrelid = format('public.%I', kind)::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+  where a.attrelid = internal.table_of(kind) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
     and a.attname not in ('updated_at', 'first_step', 'last_step', 'rewound_at', 'visible_to', 'measured')
     and not (kind = 'training_runs' and a.attname = 'timeline')
     -- Reserved columns.
@@ -93,6 +97,19 @@ as $$
     else md5(turn_id || kind || place)::uuid end
 $$;
 
+create function internal.reward_of_turn(rewards jsonb) returns jsonb
+language sql immutable set search_path = ''
+as $$
+  -- The first of a turn's rewards where the turn can hold it: a number of type `step`, with nothing else said of it. Else NULL.
+  select r.first -> 'reward'
+  from (select case jsonb_typeof(rewards) when 'array' then rewards -> 0 when 'object' then rewards end as first) r
+  where jsonb_typeof(r.first) = 'object' and r.first - array['reward', 'reward_type'] = '{}' and coalesce(r.first ->> 'reward_type', 'step') = 'step'
+    and case jsonb_typeof(r.first -> 'reward')
+      -- What a double cannot hold is refused as a reward, not with the turn.
+      when 'number' then (r.first ->> 'reward')::numeric = 0 or abs((r.first ->> 'reward')::numeric) between 1e-300 and 1e308
+      when 'string' then r.first ->> 'reward' in ('NaN', 'Infinity', '-Infinity') end
+$$;
+
 create function internal.stage_batch(batch jsonb) returns text[]
 language plpgsql set search_path = ''
 as $$
@@ -120,11 +137,14 @@ begin
   select b.kind, e.ordinal - 1,
     case when jsonb_typeof(e.record) <> 'object' then e.record
          else case when b.kind = 'agent_states' then e.record - of_turns else e.record end
-           || case when e.record ->> 'id' is null then jsonb_build_object('id', internal.new_id()) else '{}' end end,
+           || case when e.record ->> 'id' is null then jsonb_build_object('id', internal.new_id()) else '{}' end
+           || case when w.reward is not null then jsonb_build_object('reward', w.reward) else '{}' end end,
     case when b.kind = 'agent_states' and jsonb_typeof(e.record) = 'object' and e.record ?| of_turns
          then jsonb_build_object('tool_calls', e.record -> 'tool_calls', 'observations', e.record -> 'observations',
            'generations', e.record -> 'generations', 'rewards', e.record -> 'rewards') end
-  from jsonb_each(batch) b (kind, records) cross join lateral jsonb_array_elements(b.records) with ordinality e (record, ordinal);
+  from jsonb_each(batch) b (kind, records) cross join lateral jsonb_array_elements(b.records) with ordinality e (record, ordinal)
+  cross join lateral (select case when b.kind = 'agent_states' and jsonb_typeof(e.record) = 'object' and not e.record ? 'reward'
+    then internal.reward_of_turn(e.record -> 'rewards') end as reward) w;
 
   -- The id of a record inside a turn is derived from the turn's id, so that a repeated turn adds nothing.
   insert into pg_temp.stage_json (kind, ordinal, record)
@@ -140,7 +160,9 @@ begin
   cross join lateral jsonb_array_elements(
     case jsonb_typeof(n.records) when 'array' then n.records when 'null' then '[]' else jsonb_build_array(n.records) end)
     with ordinality e (record, position)
-  where t.nested is not null;
+  where t.nested is not null
+    -- The first reward, where the turn holds it itself.
+    and not (n.kind = 'rewards' and e.position = 1 and t.record ? 'reward' and t.record -> 'reward' = internal.reward_of_turn(n.records));
 
   return array(select r.kind from internal.record_kinds() r where exists (select 1 from pg_temp.stage_json s where s.kind = r.kind) order by r.place);
 end
@@ -204,7 +226,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.record_kinds, internal.record_columns, internal.empty_stage, internal.open_stage, internal.part_id,
-  internal.stage_batch, internal.check_record, internal.type_records from public;
-grant execute on function internal.record_kinds, internal.record_columns, internal.open_stage, internal.part_id, internal.stage_batch, internal.check_record,
+revoke execute on function internal.record_kinds, internal.table_of, internal.record_columns, internal.empty_stage, internal.open_stage, internal.part_id,
+  internal.reward_of_turn, internal.stage_batch, internal.check_record, internal.type_records from public;
+grant execute on function internal.record_kinds, internal.table_of, internal.record_columns, internal.open_stage, internal.part_id, internal.reward_of_turn, internal.stage_batch, internal.check_record,
   internal.type_records to authenticated, service_role;

@@ -33,7 +33,7 @@ as $$
         else format('%s: it must hold that %s', coalesce(field, replace(constraint_name, '_', ' ')),
           regexp_replace(d.definition, '^CHECK \(\((.*)\)\)$', '\1')) end
       from (select pg_get_constraintdef(c.oid) as definition from pg_catalog.pg_constraint c
-            where c.conname = constraint_name and c.conrelid = format('public.%I', kind)::regclass) d)
+            where c.conname = constraint_name and c.conrelid = internal.table_of(kind)) d)
     when state = '42501' then 'not yours to write; ask its owner or an admin'
     when field is not null and state like '22%' then format('%s: %s', field, message)
     else message end) end
@@ -55,14 +55,9 @@ begin
   end if;
   -- Row security is checked before foreign keys: report an unknown parent as unknown, not as forbidden.
   if state = '42501' then
-    for parent in
-      select a.attname as field, c.confrelid::regclass as known
-      from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
-      where c.contype = 'f' and c.conrelid = format('public.%I', kind)::regclass and a.attname <> 'owner_id'
-      order by a.attnum
-    loop
+    for parent in select p.* from internal.parents_of(internal.table_of(kind)) p where p.field <> 'owner_id' order by p.field loop
       execute format('select s.%1$I from pg_temp.%2$I s where s.ordinal = $1 and s.%1$I is not null
-                      and not exists (select 1 from %3$s k where k.id = s.%1$I)', parent.field, 'stage_' || kind, parent.known)
+                      and not exists (select 1 from %3$s k where k.id = s.%1$I)', parent.field, 'stage_' || kind, parent.parent)
       into unknown using ordinal;
       if unknown is not null then
         state := '23503';
@@ -76,7 +71,7 @@ begin
       when state in ('23503', '23505') then (select m[1] from regexp_match(detail, 'Key \(([^)]*)\)') m)
       when state = '23514' then (
         select a.attname from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
-        where c.conname = constraint_name and c.conrelid = format('public.%I', kind)::regclass and cardinality(c.conkey) = 1)
+        where c.conname = constraint_name and c.conrelid = internal.table_of(kind) and cardinality(c.conkey) = 1)
     end;
   end if;
   insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
@@ -87,26 +82,27 @@ $$;
 
 -- Records without their parent --------------------------------------------------------------------------------------------------
 
--- In one statement: halving finds one such record among thousands quickly, and thousands of them slowly.
 create function internal.refuse_orphans(kind text) returns void
-language plpgsql set search_path = ''
+language plpgsql security definer set search_path = ''
 as $$
+-- In one statement: halving finds one such record among thousands quickly, and thousands of them slowly. Where no foreign key does so row by
+-- row, the parents are locked here, so that none is deleted before the records are written.
 declare
   parent record;
+  known uuid[];
 begin
   for parent in
-    select a.attname as field, c.confrelid::regclass as known
-    from pg_catalog.pg_constraint c join pg_catalog.pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
-    where c.contype = 'f' and c.conrelid = format('public.%I', kind)::regclass and a.attname in ('rollout_id', 'agent_state_id', 'group_id')
-    order by a.attnum
+    select p.* from internal.parents_of(internal.table_of(kind)) p where p.field in ('rollout_id', 'agent_state_id', 'group_id') order by p.field
   loop
+    execute format('select array(select p.id from %1$s p where p.id = any (array(select distinct s.%2$I from pg_temp.%3$I s)) order by p.id %4$s)',
+      parent.parent, parent.field, 'stage_' || kind, case when not parent.is_checked_by_row then 'for key share' end) into known;
     execute format(
       'with orphans as (
-         delete from pg_temp.%1$I s where s.%2$I is not null and not exists (select 1 from %3$s p where p.id = s.%2$I)
+         delete from pg_temp.%1$I s where s.%2$I is not null and not exists (select 1 from unnest($1) k (id) where k.id = s.%2$I)
          returning s.ordinal, s.id, s.%2$I as parent)
        insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
-       select %4$L, o.ordinal, o.id::text, ''OM404'', %2$L, format(''%%s %%s: %%s %%s is unknown; create it first'', %4$L, o.id, %2$L, o.parent)
-       from orphans o', 'stage_' || kind, parent.field, parent.known, kind);
+       select %3$L, o.ordinal, o.id::text, ''OM404'', %2$L, format(''%%s %%s: %%s %%s is unknown; create it first'', %3$L, o.id, %2$L, o.parent)
+       from orphans o', 'stage_' || kind, parent.field, kind) using known;
   end loop;
 end
 $$;

@@ -56,7 +56,7 @@ begin
       declare
         added bigint;
       begin
-        insert into public.%2$I (%3$s)
+        insert into %2$s (%3$s)
         select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high
         order by s.ordinal
         on conflict (id) do nothing;
@@ -65,10 +65,10 @@ begin
         -- Only a known id, or a record that gives a derived column, can name another parent.
         if added < (select count(*) + count(*) filter (where num_nonnulls(%8$s) > 0) from pg_temp.%5$I s where s.ordinal between low and high) then
           perform internal.refuse_move((
-            select %7$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+            select %7$s from pg_temp.%5$I s join %2$s t on t.id = s.id
             where s.ordinal between low and high and %7$s is not null limit 1));
         end if;
-      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, culprit,
+      end $fn$ $sql$, 'merge_' || kind, internal.table_of(kind), names, inserted, 'stage_' || kind, joins, culprit,
       coalesce((select string_agg(format('s.%I', key), ', ') from jsonb_object_keys(derived) key where key = any (fixed)), 'null'));
   else
     execute format($sql$
@@ -83,12 +83,12 @@ begin
         -- Round 1 inserts new ids. Later rounds update rows, one record per id at a time, in the order of the batch.
         update pg_temp.%5$I s set round = r.round
         from (select o.ordinal, row_number() over (partition by o.id order by o.ordinal)
-                + (exists (select 1 from public.%2$I t where t.id = o.id))::integer as round
+                + (exists (select 1 from %2$s t where t.id = o.id))::integer as round
               from pg_temp.%5$I o where o.ordinal between low and high) r
         where s.ordinal = r.ordinal;
 
         with added as (
-          insert into public.%2$I (%3$s)
+          insert into %2$s (%3$s)
           select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high and s.round = 1
           order by s.id
           on conflict (id) do nothing
@@ -100,7 +100,7 @@ begin
           select o.id from pg_temp.%5$I o where o.ordinal between low and high and o.round = 1 and not o.id = any (made)));
 
         perform internal.refuse_move((
-          select %8$s from pg_temp.%5$I s join public.%2$I t on t.id = s.id
+          select %8$s from pg_temp.%5$I s join %2$s t on t.id = s.id
           where s.ordinal between low and high and %8$s is not null limit 1));
 
         loop
@@ -108,18 +108,18 @@ begin
           exit when not exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round);
           %9$s
           select count(*) into wanted from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round;
-          update public.%2$I t set %7$s
+          update %2$s t set %7$s
           from pg_temp.%5$I s
           where t.id = s.id and s.ordinal between low and high and s.round = current_round;
           get diagnostics done = row_count;
           if done < wanted and exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round
-                                       and not exists (select 1 from public.%2$I t where t.id = s.id)) then
+                                       and not exists (select 1 from %2$s t where t.id = s.id)) then
             raise exception using errcode = 'OM404', column = 'id', message = 'unknown id; it was deleted meanwhile';
           elsif done < wanted then
             raise exception using errcode = 'OM403', message = 'not yours to change; ask its owner or an admin';
           end if;
         end loop;
-      end $fn$ $sql$, 'merge_' || kind, kind, names, inserted, 'stage_' || kind, joins, updated, culprit,
+      end $fn$ $sql$, 'merge_' || kind, internal.table_of(kind), names, inserted, 'stage_' || kind, joins, updated, culprit,
       case when has_status then format($skip$
           -- Skip changes that are in the history: they were applied before.
           update pg_temp.%I s set round = 0

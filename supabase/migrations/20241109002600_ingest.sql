@@ -57,6 +57,47 @@ begin
 end
 $$;
 
+-- One reward of a type per step ---------------------------------------------------------------------------------------------------
+
+create function internal.lock_steps() returns void
+language plpgsql set search_path = ''
+as $$
+-- Before the turns of the batch lock their rollouts FOR KEY SHARE: two batches that both hold that cannot both have more.
+begin
+  perform internal.lock_rollouts(array(
+    select distinct s.rollout_id from pg_temp.stage_rewards s where coalesce(s.reward_type, 'step') = 'step' and s.step_number is not null));
+end
+$$;
+
+create function internal.refuse_second_rewards(kind text) returns void
+language plpgsql set search_path = ''
+as $$
+-- The turns and rewards of the batch whose step has a reward of type `step` already, by another id. The turn is written without it.
+begin
+  if kind = 'agent_states' then
+    with second as (
+      update pg_temp.stage_agent_states s set reward = null from internal.rewards w
+      where s.reward is not null and w.rollout_id = s.rollout_id and w.step_number = s.step_number and w.reward_type = 'step'
+        and not exists (select 1 from public.agent_states a where a.id = s.id)
+      returning s.ordinal, s.id, s.rollout_id, s.step_number)
+    insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
+    select 'agent_states', s.ordinal, s.id::text, 'OM409', 'reward', format(
+      'agent_states %s: step %s of rollout %s already has a reward of type step; the turn is written without its reward', s.id, s.step_number, s.rollout_id)
+    from second s;
+  elsif kind = 'rewards' then
+    with second as (
+      delete from pg_temp.stage_rewards s using public.agent_states a
+      where coalesce(s.reward_type, 'step') = 'step' and a.rollout_id = s.rollout_id and a.step_number = s.step_number and a.reward is not null
+      returning s.ordinal, s.id, s.rollout_id, s.step_number, a.id as turn_id)
+    insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
+    select 'rewards', s.ordinal, s.id::text, 'OM409', 'rollout_id, step_number, reward_type', format(
+      'rewards %1$s: there is another one with rollout_id, step_number, reward_type = %2$s, %3$s, step; use its id to change it, or another rollout_id, step_number, reward_type',
+      s.id, s.rollout_id, s.step_number)
+    from second s where s.id <> s.turn_id;
+  end if;
+end
+$$;
+
 -- Merging a batch ---------------------------------------------------------------------------------------------------------------
 
 create function internal.merge_range(stage text, kind text, low integer, high integer, again boolean default false) returns void
@@ -145,17 +186,20 @@ declare
   received bigint := 0;
   refused jsonb;
   first_refusal record;
-  marks_itself text := current_setting('openmanus_rl.marks_itself', true);
+  in_batch text := current_setting('openmanus_rl.in_batch', true);
 begin
   perform internal.lock_runs(kinds);
-  perform set_config('openmanus_rl.marks_itself', 'on', true);
+  if 'rewards' = any (kinds) then
+    perform internal.lock_steps();
+  end if;
+  perform set_config('openmanus_rl.in_batch', 'on', true);
   for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
     execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
     continue when low is null;
-    perform internal.refuse_orphans(k);
+    perform internal.refuse_orphans(k), internal.refuse_second_rewards(k);
     perform internal.merge_range('merge', k, low, high);
   end loop;
-  perform set_config('openmanus_rl.marks_itself', coalesce(marks_itself, ''), true);
+  perform set_config('openmanus_rl.in_batch', coalesce(in_batch, ''), true);
   perform internal.mark_staged(kinds);
   perform internal.beat_runs(kinds);
 
@@ -176,16 +220,36 @@ $$;
 comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
 
 -- Copying -----------------------------------------------------------------------------------------------------------------------
--- A client that connects to Postgres may copy new rows straight to the tables of turns, their parts and metric chunks, between these two
--- calls and in the same transaction.
+-- A client that connects to Postgres may copy new rows straight to the tables of turns, their parts, rewards and metric chunks, between
+-- these calls and in the same transaction.
 
 create function internal.begin_copy(run_ids uuid[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Lock the runs of metric chunks against rewinds, and mark the runs once at the end instead of row by row.
+-- Lock the runs of metric chunks against rewinds. From here on, what triggers do row by row is done once: parents are locked by
+-- internal.lock_parents, and the runs are marked by internal.end_copy.
 begin
   perform 1 from public.training_runs r where r.id = any (run_ids) order by r.id for key share;
-  perform set_config('openmanus_rl.marks_itself', 'on', true);
+  perform set_config('openmanus_rl.in_batch', 'on', true);
+end
+$$;
+
+create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
+returns table (id uuid, training_run_id uuid, has_rewards boolean)
+language plpgsql set search_path = ''
+as $$
+-- Lock the rollouts and turns that rows are copied to, and return those that are there; of rollouts, whether a turn's reward might be a step's
+-- second.
+begin
+  return query
+    with locked as materialized (
+      select r.id, r.training_run_id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share)
+    select l.id, l.training_run_id, exists (select 1 from internal.rewards w where w.rollout_id = l.id and w.reward_type = 'step' and w.step_number is not null)
+    from locked l;
+  return query
+    with locked as materialized (
+      select a.id, a.training_run_id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share)
+    select l.id, l.training_run_id, false from locked l;
 end
 $$;
 
@@ -266,10 +330,10 @@ end
 $$;
 comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
 
-revoke execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage,
-  internal.begin_copy, internal.end_copy from public;
-grant execute on function internal.lock_runs, internal.lock_rows, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage
+revoke execute on function internal.lock_runs, internal.lock_rows, internal.lock_steps, internal.refuse_second_rewards, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage,
+  internal.begin_copy, internal.lock_parents, internal.end_copy from public;
+grant execute on function internal.lock_runs, internal.lock_rows, internal.lock_steps, internal.refuse_second_rewards, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage
   to authenticated, service_role;
-grant execute on function internal.begin_copy, internal.end_copy to service_role;
+grant execute on function internal.begin_copy, internal.lock_parents, internal.end_copy to service_role;
 revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
 grant execute on function public.ingest, public.change_status to authenticated, service_role;

@@ -181,6 +181,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             "rollout_id": ids["rollout"],
             **run,
             "step_number": 0,
+            "reward": 0.25,
             "observation": "",
             "action": "go",
             "thought": "hm",

@@ -131,8 +131,16 @@ def found_rollouts(db: Connection, world: World) -> list[Any]:
             return found
 
 
+# A function of one row of a table, or of a view.
+RELATIONSHIP = "exists (select 1 from pg_type t where t.oid = any (proargtypes) and t.typtype = 'c')"
+
+
 def functions(db: Connection) -> set[str]:
-    query = "select proname from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'"
+    query = (
+        "select proname from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'"
+        # The functions that are relationships are read by embedding.
+        f" and not {RELATIONSHIP}"
+    )
     return {str(found["proname"]) for found in db.execute(query)}
 
 

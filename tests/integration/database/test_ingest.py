@@ -81,7 +81,7 @@ def test_a_turn_brings_its_tool_calls_observations_generations_and_rewards(db: C
         "generations": [{"completion_ids": [1], "logprobs": [-1]}],
         "rewards": [{"reward": 1.5}, {"reward": 0.5, "reward_type": "format"}],
     }
-    assert ingest(db, {"agent_states": [turn]})["received"] == 7
+    assert ingest(db, {"agent_states": [turn]})["received"] == 6
     write(db, {"agent_states": [turn]})
     calls = db.execute(
         "select * from public.tool_calls where agent_state_id = %s order by position", [turn_id]
@@ -96,6 +96,7 @@ def test_a_turn_brings_its_tool_calls_observations_generations_and_rewards(db: C
     assert count(db, "generations", agent_state_id=turn_id) == 1
     rewards = db.execute("select * from public.rewards where rollout_id = %s order by reward", [rollout_id]).fetchall()
     assert [(reward["reward_type"], reward["step_number"]) for reward in rewards] == [("format", 4), ("step", 4)]
+    assert str(rewards[1]["id"]) == turn_id
 
 
 @pytest.mark.parametrize("nested", ["tool_calls", "observations", "generations", "rewards"])
@@ -121,7 +122,7 @@ def test_what_a_refused_turn_brought_is_refused_with_it(db: Connection) -> None:
         "rollout_id": new_id(),
         "step_number": 0,
         "tool_calls": [{"tool_name": "a"}],
-        "rewards": [{"reward": 1}],
+        "rewards": [{"reward": 1}, {"reward": 2, "reward_type": "format"}],
     }
     answer = ingest(db, {"agent_states": [turn]})
     assert [(refusal["kind"], refusal["code"]) for refusal in answer["refused"]] == [

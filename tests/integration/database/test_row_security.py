@@ -135,6 +135,11 @@ class Table:
             [name],
         ).fetchall()
 
+    @property
+    def stored(self) -> str:
+        """Where a row that was written lies."""
+        return "internal.rewards" if self.name == "rewards" else f"public.{self.name}"
+
     def row(self) -> Record:
         """Return the row that everybody tries to see and to change."""
         records = self.world.records[self.visibility]
@@ -195,7 +200,7 @@ class Table:
     def version(self, key: str) -> str | None:
         """Return what changes whenever the row is written; None when it is not there."""
         found = self.db.execute(
-            f"select xmin::text as version from public.{self.name} where {self.key}::text = %s", [key]
+            f"select xmin::text as version from {self.stored} where {self.key}::text = %s", [key]
         ).fetchone()
         return found["version"] if found else None
 
