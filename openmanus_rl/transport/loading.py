@@ -70,6 +70,8 @@ _PARENTS = {
     "generations": "agent_state_id",
 }
 _PARENT_TABLES = {"rollout_id": "rollouts", "agent_state_id": "agent_states"}
+# Columns of the staging tables that are no fields of records.
+_STAGING_COLUMNS = frozenset({"ordinal", "round", "cleared"})
 # Something is there already, hangs on nothing, or is no such thing: the merge tells which record it is.
 _NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _Orphan, *_BAD_VALUES)
 
@@ -179,7 +181,7 @@ class Loader:
             if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
                 copy_chunks(connection, stage, entries, staged=True)
             else:
-                self._copy(connection, kind, [{"ordinal": number, **record} for number, record in entries], stage)
+                self._copy(connection, kind, [_staged(number, record) for number, record in entries], stage)
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
     def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
@@ -222,6 +224,16 @@ def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Reco
     found = connection.execute("select id::text from public.metric_chunks where id = any (%s::uuid[])", [ids])
     known = {row[0] for row in found}
     return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
+
+
+def _staged(number: int, record: Record) -> Record:
+    if not _STAGING_COLUMNS.isdisjoint(record):
+        raise ValueError(f"record {number}: no such field")
+    staged = {"ordinal": number, **record}
+    if None in record.values():
+        # A row of a COPY has every column: only this tells what is null from what was left out.
+        staged["cleared"] = [name for name, value in record.items() if value is None]
+    return staged
 
 
 def _placed(record: Record, run_id: str | None) -> Record:
