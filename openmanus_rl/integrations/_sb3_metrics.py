@@ -59,8 +59,8 @@ class MetricsWriter(KVWriter):
     def say_progress(self) -> None:
         """Say how far training is."""
         done, total = self._model.num_timesteps, self._model._total_timesteps
-        progress = min(1.0, done / total) if total > 0 else None
-        self._run.update(current_step=self._axis.step(done), progress=progress)
+        progress = {"progress": min(1.0, done / total)} if total > 0 else {}
+        self._run.update(current_step=self._axis.step(done), **progress)
 
     def close(self) -> None:
         """Nothing: the run is not the logger's to end."""

@@ -131,8 +131,8 @@ class OpenManusCallback(TrainerCallback):
         if figures and self._step is not None and self._step.number == step:
             self._step.log(**figures)
         if self._is_training:
-            progress = min(state.global_step / state.max_steps, 1.0) if state.max_steps > 0 else None
-            run.update(current_step=step, progress=progress)
+            progress = {"progress": min(state.global_step / state.max_steps, 1.0)} if state.max_steps > 0 else {}
+            run.update(current_step=step, **progress)
         self._summary |= numbers
 
     def on_prediction_step(

@@ -18,7 +18,7 @@ from openmanus_rl.transport.client import Client
 from openmanus_rl.transport.filters import Filter, Order, Page
 from openmanus_rl.transport.rest import Row
 
-__all__ = ["GatewayUser", "Manager", "OneOrMany", "counting", "known", "matching"]
+__all__ = ["EditableManager", "GatewayUser", "Manager", "OneOrMany", "counting", "known", "matching"]
 
 UserT = TypeVar("UserT", bound="GatewayUser")
 
@@ -30,7 +30,7 @@ _NUMBERING_ATTEMPTS = 8
 
 
 def known(**fields: Any) -> Row:
-    """Return the fields that were given; the database takes a missing one for "leave it as it is"."""
+    """Return the fields that were given; a field that is left out stays as it is, and null would clear it."""
     return {name: storable(value) for name, value in fields.items() if value is not None}
 
 
@@ -240,6 +240,21 @@ class Manager(GatewayUser):
                 if attempt == _NUMBERING_ATTEMPTS:
                     raise
         raise AssertionError("the loop above returns or raises")
+
+
+class EditableManager(Manager):
+    """A manager of rows that can be changed after they were written."""
+
+    @classmethod
+    def update(cls, row_id: Id, **fields: Any) -> Row:
+        """Change fields of a row that must be there and return it.
+
+        A field that is left out stays as it is and None clears it, unless it is required. Objects are merged into what
+        they hold already.
+        """
+        row = cls._get(row_id, field="id")
+        changes = {name: storable(value) for name, value in with_numbers(cls.model, fields).items()}
+        return cls._write({**changes, "id": row["id"]}) if changes else row
 
 
 @lru_cache

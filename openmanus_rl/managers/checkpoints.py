@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records import EvaluationResult, ModelCheckpoint
 from openmanus_rl.records.ids import Id, as_id, checkpoint_id, evaluation_result_id
@@ -15,7 +15,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["EvaluationResultManager", "ModelCheckpointManager"]
 
 
-class EvaluationResultManager(Manager):
+class EvaluationResultManager(EditableManager):
     """Records and reads how checkpoints did, by environment and task."""
 
     table = "evaluation_results"
@@ -86,7 +86,7 @@ class EvaluationResultManager(Manager):
         return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
 
 
-class ModelCheckpointManager(Manager):
+class ModelCheckpointManager(EditableManager):
     """Records and finds checkpoints; a checkpoint is known by its run and number."""
 
     table = "model_checkpoints"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
 from openmanus_rl.records import Environment
 from openmanus_rl.records.ids import Id, environment_id
 from openmanus_rl.transport.filters import Filter, Page
@@ -14,7 +14,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["EnvironmentManager"]
 
 
-class EnvironmentManager(Manager):
+class EnvironmentManager(EditableManager):
     """Describes the environments that rollouts happen in."""
 
     table = "environments"

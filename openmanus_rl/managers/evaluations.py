@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
 from openmanus_rl.records import Evaluation
 from openmanus_rl.records.ids import Id
 from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus
@@ -15,7 +15,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["EvaluationManager"]
 
 
-class EvaluationManager(Manager):
+class EvaluationManager(EditableManager):
     """Starts, ends and finds evaluations; figures that are not given are computed from the rollouts."""
 
     table = "evaluations"

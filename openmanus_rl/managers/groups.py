@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.managers.base import Manager, matching
+from openmanus_rl.managers.base import EditableManager, matching
 from openmanus_rl.records import RolloutGroup
 from openmanus_rl.records.ids import Id, as_id, group_id, new_id
 from openmanus_rl.transport.filters import Filter, Page
@@ -15,7 +15,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["RolloutGroupManager"]
 
 
-class RolloutGroupManager(Manager):
+class RolloutGroupManager(EditableManager):
     """Creates and finds groups; each has one parent, a training step or an evaluation (or baseline)."""
 
     table = "rollout_groups"

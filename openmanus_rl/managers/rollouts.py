@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
 from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
@@ -19,7 +19,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["RolloutManager"]
 
 
-class RolloutManager(Manager):
+class RolloutManager(EditableManager):
     """Creates, logs, ends and finds rollouts."""
 
     table = "rollouts"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
 from openmanus_rl.records import TrainingRun
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.statuses import RunStatus, Visibility
@@ -15,7 +15,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["TrainingRunManager"]
 
 
-class TrainingRunManager(Manager):
+class TrainingRunManager(EditableManager):
     """Creates, finds, changes and measures training runs."""
 
     table = "training_runs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records import TrainingStep
 from openmanus_rl.records.ids import Id, as_id, step_id
@@ -16,7 +16,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["TrainingStepManager"]
 
 
-class TrainingStepManager(Manager):
+class TrainingStepManager(EditableManager):
     """Starts, measures and ends the steps of a run; a step is known by its run and number."""
 
     table = "training_steps"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.managers.base import Manager, OneOrMany, known, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, known, matching
 from openmanus_rl.managers.batches import BatchResult, write_many
 from openmanus_rl.records import Task, Validator
 from openmanus_rl.records.ids import Id, as_id, new_id, task_id, validator_id
@@ -16,7 +16,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["TaskManager", "ValidatorManager"]
 
 
-class TaskManager(Manager):
+class TaskManager(EditableManager):
     """Imports, saves and finds what agents are asked."""
 
     table = "tasks"
@@ -106,7 +106,7 @@ class TaskManager(Manager):
         cls._delete(task, field="task_id")
 
 
-class ValidatorManager(Manager):
+class ValidatorManager(EditableManager):
     """Says how a task's outcome is checked."""
 
     table = "validators"

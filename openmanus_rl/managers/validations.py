@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
 from openmanus_rl.records import Validation
 from openmanus_rl.records.ids import Id, as_id, validation_id
 from openmanus_rl.records.statuses import OverrideVerdict, Verdict
@@ -15,7 +15,7 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["ValidationManager"]
 
 
-class ValidationManager(Manager):
+class ValidationManager(EditableManager):
     """Records and reads verdicts; validating again replaces the earlier verdict of the same validator."""
 
     table = "validations"

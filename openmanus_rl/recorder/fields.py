@@ -39,18 +39,21 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def prepared(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(kind: str, fields: Mapping[str, Any], *, clears: bool = False) -> dict[str, Any]:
     """Return the fields that say something, as the kind's columns take them; `InvalidInput` names an unknown one.
 
-    Columns of text take anything else as JSON, those of numbers whatever counts as one.
+    Columns of text take anything else as JSON, those of numbers whatever counts as one. None is left out, unless it
+    `clears` its field.
     """
     columns = _columns(kind)
-    ready = {}
+    ready: dict[str, Any] = {}
     for name, value in fields.items():
         column = columns.get(name)
         if column is None:
             raise _unknown_field(kind, name, columns)
         if value is None:
+            if clears:
+                ready[name] = None
             continue
         convert, words = column
         if words is not None and value not in words:

@@ -160,8 +160,8 @@ class Run(Block):
         return path
 
     def update(self, **fields: Any) -> None:
-        """Say more of the run: summary, progress, current_step, tags, description, metadata."""
-        self._change(**fields)
+        """Change fields of the run: summary, progress, current_step, tags, description, metadata; None clears one."""
+        self._recording.append(self._kind, {"id": self.id, **prepared(self._kind, fields, clears=True)})
 
     def flush(self, *, timeout_seconds: float = 30.0) -> bool:
         """Wait until all that was recorded is in the database; False if it is not, and `stats` says why.

@@ -75,6 +75,8 @@ _COPIED = {
     "observations": ("public", "agent_state_id"),
     "generations": ("public", "agent_state_id"),
 }
+# Columns of the staging tables that are no fields of records.
+_STAGING_COLUMNS = frozenset({"ordinal", "round", "cleared"})
 # Something exists already, has no parent or does not fit its column: the merge finds out which record it is.
 _NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _NeedsMerge, *_BAD_VALUES)
 
@@ -166,8 +168,8 @@ class Loader:
         runs = _lock_parents(connection, copied)
         for kind, records in copied.items():
             schema, parent = _COPIED[kind]
-            numbered = ((_run_of(record, parent, runs), record) for record in records)
-            self._copy(connection, kind, list(numbered), sql.Identifier(schema, kind), added="training_run_id")
+            placed = [((_run_of(record, parent, runs),), record) for record in records]
+            self._copy(connection, kind, placed, sql.Identifier(schema, kind), added=("training_run_id",))
         return set(runs.values())
 
     def _copy_and_merge(
@@ -180,7 +182,8 @@ class Loader:
             if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
                 copy_chunks(connection, stage, entries, staged=True)
             else:
-                self._copy(connection, kind, entries, stage, added="ordinal")
+                staged = [(_staging_values(number, record), record) for number, record in entries]
+                self._copy(connection, kind, staged, stage, added=("ordinal", "cleared"))
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
     def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
@@ -190,27 +193,26 @@ class Loader:
         self,
         connection: PostgresConnection,
         kind: str,
-        entries: Sequence[tuple[Any, Record]],
+        entries: Sequence[tuple[tuple[Any, ...], Record]],
         table: sql.Identifier,
         *,
-        added: str,
+        added: tuple[str, ...],
     ) -> None:
-        """Copy records to a table, each with the value of one more column."""
+        """Copy records to a table, each with the values of further columns."""
         types = self._types.get(kind) or self._read_types(connection, kind)
-        names = {name: None for _, record in entries for name in record}
-        names.pop(added, None)
+        names = dict.fromkeys(name for _, record in entries for name in record if name not in added)
         adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in names]
-        columns = map(sql.Identifier, [added, *names])
+        columns = map(sql.Identifier, [*added, *names])
         statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(columns))
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for value, record in entries:
+            for values, record in entries:
                 get = record.get
                 row = [
                     found if (found := get(name)) is None or adapt is None else adapt(found)
                     for name, adapt in adapters
                 ]  # fmt: skip
                 try:
-                    copy.write_row([value, *row])
+                    copy.write_row([*values, *row])
                 except psycopg.ProgrammingError as error:
                     if error.sqlstate is None:
                         # No type of Postgres is known for a value, such as an object in a column of numbers.
@@ -232,6 +234,13 @@ def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Reco
     found = connection.execute("select id::text from public.metric_chunks where id = any (%s::uuid[])", [ids])
     known = {row[0] for row in found}
     return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
+
+
+def _staging_values(number: int, record: Record) -> tuple[int, list[str] | None]:
+    """Return a record's number, and the fields that it gives as null: a row of a COPY has every column."""
+    if not _STAGING_COLUMNS.isdisjoint(record):
+        raise ValueError(f"record {number}: no such field")
+    return number, [name for name, value in record.items() if value is None] or None
 
 
 def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, str | None]:

@@ -16,11 +16,11 @@ create function internal.table_of(kind text) returns regclass
 language sql stable set search_path = ''
 as $$ select case kind when 'rewards' then 'internal.rewards' else format('public.%I', kind) end::regclass $$;
 
-create function internal.record_columns(kind text) returns table (name text, type text, default_value text)
+create function internal.record_columns(kind text) returns table (name text, type text, default_value text, is_required boolean)
 language sql stable set search_path = ''
 as $$
   -- The fields of a record: every column that the database does not maintain itself.
-  select a.attname::text, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid)
+  select a.attname::text, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid), a.attnotnull
   from pg_catalog.pg_attribute a
   left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   where a.attrelid = internal.table_of(kind) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
@@ -75,13 +75,13 @@ begin
     if staged is not null then
       execute format('drop table %s', staged);
     end if;
-    execute format('create temporary table %I (ordinal integer primary key, round integer, %s) with (toast_tuple_target = 8160)', 'stage_' || k, columns);
+    execute format('create temporary table %I (ordinal integer primary key, round integer, cleared text[], %s) with (toast_tuple_target = 8160)', 'stage_' || k, columns);
     execute format('grant all on pg_temp.%I to authenticated, service_role', 'stage_' || k);
     execute format('comment on table pg_temp.%I is %L', 'stage_' || k, md5(columns));
   end loop;
 end
 $$;
-comment on function internal.open_stage is 'Make the staging tables of some kinds: pg_temp.stage_<kind>, with the columns of the table and `ordinal`, which numbers the records.';
+comment on function internal.open_stage is 'Make the staging tables of some kinds: pg_temp.stage_<kind>, with the columns of the table, `ordinal`, which numbers the records, and `cleared`, which names the fields that a record gives as null.';
 
 -- From JSON ---------------------------------------------------------------------------------------------------------------------
 
@@ -199,6 +199,7 @@ as $$
 #variable_conflict use_variable
 declare
   known text[] := array(select c.name from internal.record_columns(type_records.kind) c);
+  can_change boolean := (select k.can_change from internal.record_kinds() k where k.kind = type_records.kind);
   suspect record;
 begin
   select s.ordinal, s.record into suspect from pg_temp.stage_json s
@@ -210,13 +211,14 @@ begin
   end if;
   begin
     execute format(
-      'insert into pg_temp.%1$I (ordinal, %2$s)
-       select s.ordinal, %3$s from pg_temp.stage_json s cross join lateral jsonb_populate_record(null::public.%4$I, s.record) r
+      'insert into pg_temp.%1$I (ordinal, cleared, %2$s)
+       select s.ordinal, %5$s, %3$s from pg_temp.stage_json s cross join lateral jsonb_populate_record(null::public.%4$I, s.record) r
        where s.kind = $1 and s.ordinal between $2 and $3',
       'stage_' || kind,
       (select string_agg(format('%I', k), ', ') from unnest(known) k),
       (select string_agg(format('r.%I', k), ', ') from unnest(known) k),
-      kind) using kind, low, high;
+      kind,
+      case when can_change then '(select array_agg(e.key) from jsonb_each(s.record) e where e.value = ''null'')' else 'null' end) using kind, low, high;
   exception when data_exception or program_limit_exceeded then
     if low = high then
       perform internal.check_record(kind, s.record, known) from pg_temp.stage_json s where s.kind = type_records.kind and s.ordinal = low;

@@ -1,6 +1,6 @@
 -- Merging of staged records: one function a kind, internal.merge_<kind>(low, high).
 --   * A record with a new id is inserted. Of a kind that can change, a record with a known id updates the fields that it gives: objects
---     are merged, and NULL changes nothing. Of the other kinds, a known id changes nothing.
+--     are merged, and null clears a field, unless that is required. Of the other kinds, a known id changes nothing.
 --   * A status change whose status_change_id is in status_history was applied before and changes nothing.
 
 create function internal.refuse_move(field text) returns void
@@ -29,19 +29,29 @@ declare
       'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
       and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
   names text := (select string_agg(format('%I', name), ', ') from internal.record_columns(kind));
+  -- Parents and the ids of changes cannot be cleared: null says nothing of them.
+  clearable text[] := array(
+    select name from internal.record_columns(kind) where can_change and not (name = any (fixed))
+      and name not in ('id', 'created_at', 'owner_id', 'training_run_id', 'status_change_id'));
   inserted text := (
-    select string_agg(coalesce(derived ->> name, case
+    select string_agg(coalesce(
+      -- Null stays null: if it were derived, the same record again would clear it.
+      case when derived ? name and name = any (clearable) and not is_required then format('case when %L = any (s.cleared) then null else %s end', name, derived ->> name) end,
+      derived ->> name, case
       when default_value is null or default_value like 'NULL%' then format('s.%I', name)
       else format('coalesce(s.%I, %s)', name, default_value) end), ', ')
     from internal.record_columns(kind));
   updated text := (
-    select string_agg(case
-      when type = 'jsonb' then format('%1$I = case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
-                                else coalesce(s.%1$I, t.%1$I) end', name)
-      -- A new status has its own message, or none.
-      when name = 'status_message' then 'status_message = case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'
-      when name = 'status_change_id' then 'status_change_id = coalesce(s.status_change_id, case when s.status <> t.status then internal.new_id() else t.status_change_id end)'
-      else format('%1$I = coalesce(s.%1$I, t.%1$I)', name) end, ', ')
+    select string_agg(format(case when name = any (clearable) then '%1$I = case when %1$L = any (s.cleared) then %2$s else %3$s end' else '%1$I = %3$s' end, name,
+      -- Of a required field the database refuses null. One that has its default stays: it may be the same record again.
+      case when is_required and default_value is not null then format('case when t.%1$I = %2$s then t.%1$I end', name, default_value) else 'null' end,
+      case
+        when type = 'jsonb' then format('case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
+                                  else coalesce(s.%1$I, t.%1$I) end', name)
+        -- A new status has its own message, or none.
+        when name = 'status_message' then 'case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'
+        when name = 'status_change_id' then 'coalesce(s.status_change_id, case when s.status <> t.status then internal.new_id() else t.status_change_id end)'
+        else format('coalesce(s.%1$I, t.%1$I)', name) end), ', ')
     from internal.record_columns(kind)
     where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
   -- The field, if any, in which a record names another parent than its row.

@@ -303,7 +303,7 @@ create function public.change_status(entity text, entity_id uuid, status text, m
 returns jsonb
 language plpgsql set search_path = ''
 as $$
--- Change the status of an existing row, together with other fields.
+-- Change the status of an existing row, together with other fields, of which null clears one.
 declare
   known boolean;
   answer jsonb;
@@ -322,8 +322,8 @@ begin
   end if;
   answer := public.ingest(
     jsonb_build_object(entity, jsonb_build_array(
-      coalesce(fields, '{}') || jsonb_build_object(
-        'id', entity_id, 'status', status, 'status_message', message, 'status_change_id', change_id))),
+      coalesce(fields, '{}') || jsonb_strip_nulls(jsonb_build_object(
+        'id', entity_id, 'status', status, 'status_message', message, 'status_change_id', change_id)))),
     all_or_nothing => true, return_rows => true);
   return answer -> 'rows' -> entity -> 0;
 end

@@ -71,7 +71,10 @@ export async function writeTasks(tasks: NewTask[], progress: (written: number) =
   const refused: Refusal[] = [];
   const batch = 200;
   for (let from = 0; from < tasks.length; from += batch) {
-    const part = tasks.slice(from, from + batch);
+    // Null would clear what an earlier upload said.
+    const part = tasks.slice(from, from + batch).map((task) =>
+      Object.fromEntries(Object.entries(task).filter(([, value]) => value !== null))
+    );
     const answer = await rpc("ingest", { batch: { tasks: part } });
     refused.push(...answer.refused.map(({ index, message }) => ({ index: index + from, message })));
     progress(Math.min(tasks.length, from + batch));

@@ -28,6 +28,14 @@ Deno.test("tasks are written in batches, and what is refused keeps its place in 
   strictEqual(server.asked.length, 3);
 });
 
+Deno.test("what a task does not say is left out, so that it clears nothing", async () => {
+  using server = new FakeServer(() => Response.json({ received: 1, refused: [] }));
+  await writeTasks(tasks(1), () => {});
+  deepStrictEqual(server.asked.map(({ body }) => body), [
+    { batch: { tasks: [{ id: "0", external_id: "0", description: "find it", metadata: {} }] } },
+  ]);
+});
+
 Deno.test("of nothing, nothing is written or asked", async () => {
   using server = new FakeServer(() => rows([]));
   deepStrictEqual(await writeTasks([], () => {}), []);

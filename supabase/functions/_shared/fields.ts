@@ -12,7 +12,7 @@ export function fields<Entries extends v.ObjectEntries>(entries: Entries) {
   return v.strictObject(entries, ({ expected }) => expected === "never" ? unknown : "an object is expected");
 }
 
-/** A field that may be left out; null says the same. */
+/** A field that may be left out, or null. */
 export function optional<Wrapped extends v.GenericSchema>(schema: Wrapped) {
   return v.nullish(schema);
 }

@@ -71,7 +71,7 @@ async function exists({ client }: Caller, table: Reference["table"], id: string)
   return found !== null && found.length > 0;
 }
 
-/** What of a record was given: a column that is left out gets its default. */
+/** What of a record was given. For new records: null, which would clear a field, is for whoever sends it the same as nothing. */
 export function given<T extends object>(record: T): Partial<T> {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value != null)) as Partial<T>;
 }

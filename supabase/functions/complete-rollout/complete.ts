@@ -4,7 +4,7 @@ import type { Call } from "../_shared/serve.ts";
 import type { Input, Output } from "./schema.ts";
 
 /**
- * Move a rollout to a final status, with what is known of it.
+ * Move a rollout to a final status, with what is known of it; null clears a field.
  *
  * Without a change_id none is made up from the request: a rollout may go from success to failed and back when it is
  * judged anew, and the second success would pass for a repetition of the first. The same status again changes nothing

@@ -17,7 +17,8 @@ export const input = fields({
   step_count: optional(count("How many turns it took.")),
   error: optional(text("What went wrong.")),
   result: optional(json("What came out.")),
-  metadata: optional(jsonObject("Whatever else is to be kept; added to what is there.")),
+  // Required in the database: it cannot be cleared.
+  metadata: v.optional(jsonObject("Whatever else is to be kept; added to what is there.")),
   message: optional(text("Why, for the history of its status.")),
   change_id: optional(
     id(
@@ -41,7 +42,8 @@ export const operation = {
   auth: ["secret", "user"],
   summary: "End a rollout",
   description:
-    "Moves a rollout to a final status. The same request again changes nothing. A rollout that was judged can " +
+    "Moves a rollout to a final status. A field that is left out stays as it is, and null clears it. The same request " +
+    "again changes nothing. A rollout that was judged can " +
     "be judged anew (from success to failed and back); with a `change_id` a late repetition of an earlier judgement " +
     "changes nothing either.",
   input,

@@ -62,7 +62,7 @@ def test_records_without_an_id_are_given_one_each(db: Connection) -> None:
 
 def test_a_known_id_updates_the_fields_named_and_merges_objects(db: Connection) -> None:
     run_id = new_run(db, description="first", config={"a": 1, "b": {"c": 1}}, tags=["x"])
-    write(db, {"training_runs": [{"id": run_id, "description": None, "config": {"b": {"d": 2}}, "algorithm": "ppo"}]})
+    write(db, {"training_runs": [{"id": run_id, "config": {"b": {"d": 2}}, "algorithm": "ppo"}]})
     stored = row(db, "training_runs", run_id)
     assert stored["description"] == "first"
     assert stored["config"] == {"a": 1, "b": {"d": 2}}

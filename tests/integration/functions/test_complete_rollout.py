@@ -117,3 +117,19 @@ def test_rewards_that_are_not_finite_are_kept(secret: Functions) -> None:
     for value in ("NaN", "Infinity", "-Infinity"):
         body = {"rollout_id": secret.submit(), "status": "completed", "total_reward": value}
         assert ok(secret.post("complete-rollout", body))["rollout"]["total_reward"] == value
+
+
+def test_a_field_that_is_left_out_stays_and_null_clears_it(secret: Functions) -> None:
+    rollout_id = secret.submit(metadata={"a": 1})
+    body = {"rollout_id": rollout_id, "status": "success"}
+    ok(secret.post("complete-rollout", body | {"total_reward": 1.5, "step_count": 3, "message": "found it"}))
+    stays = ok(secret.post("complete-rollout", body | {"message": None, "change_id": None}))["rollout"]
+    assert (stays["total_reward"], stays["step_count"], stays["status_message"]) == (1.5, 3, "found it")
+    for _ in range(2):
+        cleared = ok(secret.post("complete-rollout", body | {"total_reward": None}))["rollout"]
+        assert (cleared["total_reward"], cleared["step_count"], cleared["metadata"]) == (None, 3, {"a": 1})
+    message = refused(
+        secret.post("complete-rollout", body | {"metadata": None, "step_count": None}), 400, "invalid_input"
+    )
+    assert message == "metadata: an object is expected"
+    assert ok(secret.post("complete-rollout", body))["rollout"]["step_count"] == 3

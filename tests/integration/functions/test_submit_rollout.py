@@ -105,3 +105,15 @@ def test_everything_wrong_is_named_at_once(secret: Functions) -> None:
     assert paths == ["id", "episode_number", "environment", "metadata", "source", "episode"]
     assert "episode: no such field; there are id, training_run_id, episode_number" in message
     assert "source: one of training, evaluation, baseline, manual, import is expected" in message
+
+
+def test_null_in_a_new_rollout_is_the_same_as_nothing(secret: Functions, sql: Database, run_id: str) -> None:
+    rollout_id = str(uuid.uuid4())
+    given = {"id": rollout_id, "training_run_id": run_id, "episode_number": 0, "model": "small"}
+    ok(secret.post("submit-rollout", given))
+    ok(
+        secret.post(
+            "submit-rollout", given | dict.fromkeys(("model", "metadata", "environment", "task_id", "group_id"))
+        )
+    )
+    assert sql.rows("select model, metadata from public.rollouts where id = %s", rollout_id) == [("small", {})]

@@ -69,10 +69,10 @@ def _repeated(lines: Lines) -> Lines:
 
 
 def _reordered(lines: Lines) -> Lines:
-    """The same records in another order, but for the two of each rollout, which follow each other."""
-    mixed = [line for line in lines if line[0] != "rollouts"]
-    random.Random(7).shuffle(mixed)
-    return mixed + [line for line in lines if line[0] == "rollouts"]
+    """The same records in another order, but for those of one id, which follow each other."""
+    mixed = random.Random(7).sample(lines, len(lines))
+    of_ids = {record["id"]: iter([line for line in lines if line[1]["id"] == record["id"]]) for _, record in lines}
+    return [next(of_ids[record["id"]]) for _, record in mixed]
 
 
 def _partly_bad(lines: Lines) -> Lines:
@@ -89,12 +89,50 @@ def _partly_bad(lines: Lines) -> Lines:
     return lines
 
 
+def _clearing(lines: Lines) -> Lines:
+    """Records that give fields as null, among others that leave them out, before and after some that set them."""
+    run_id, step_id, group_id = (lines[place][1]["id"] for place in range(3))
+    first, second = dict.fromkeys(record["id"] for kind, record in lines if kind == "rollouts")
+    said = {"description": "a run", "progress": 0.5, "config": {"lr": 1}, "tags": ["a"], "status_message": "begun"}
+    lines.insert(1, ("training_runs", {"id": run_id, **said}))
+    lines += [
+        ("training_runs", {"id": run_id, "description": None, "progress": None, "status_message": None}),
+        ("training_runs", {"id": run_id, "algorithm": None, "config": {"seed": None}}),
+        ("training_steps", {"id": step_id, "loss": 0.5, "kl": 0.1}),
+        ("training_steps", {"id": step_id, "loss": None, "training_run_id": None}),
+        ("rollout_groups", {"id": group_id, "task_description": None, "training_step_id": None}),
+        ("rollouts", {"id": first, "total_reward": None, "result": {"a": None}, "group_id": None}),
+        ("rollouts", {"id": first, "step_count": 7}),
+        ("rollouts", {"id": second, "result": {"b": 1}, "error": "e"}),
+        ("rollouts", {"id": second, "result": None, "task_description": None, "step": None}),
+        ("rollouts", {"id": first, "result": {"c": 1}, "model": None}),
+        ("agent_states", {"id": new_id(), "rollout_id": first, "step_number": 9, "observation": None, "info": None}),
+    ]
+    return lines
+
+
+def _clearing_what_is_required(lines: Lines) -> Lines:
+    rollouts = [record for kind, record in lines if kind == "rollouts"]
+    return [
+        *_clearing(lines),
+        ("training_runs", {"id": lines[0][1]["id"], "name": None, "description": "not written"}),
+        ("rollouts", {"id": rollouts[0]["id"], "environment": None}),
+        ("rollouts", {"id": rollouts[-1]["id"], "status": None, "error": "not written"}),
+        ("rollouts", {"id": rollouts[-1]["id"], "seed": 3, "cleared": ["error"]}),
+    ]
+
+
 _BATCHES: dict[str, Callable[[Lines], Lines]] = {
     "good": lambda lines: lines,
     "repeated": _repeated,
     "reordered": _reordered,
     "partly bad": _partly_bad,
     "partly bad and repeated": lambda lines: _repeated(_partly_bad(lines)),
+    "clearing": _clearing,
+    "clearing and repeated": lambda lines: _repeated(_clearing(lines)),
+    "clearing and reordered": lambda lines: _reordered(_clearing(lines)),
+    "clearing and partly bad": _clearing_what_is_required,
+    "clearing, partly bad and repeated": lambda lines: _repeated(_clearing_what_is_required(lines)),
 }
 
 

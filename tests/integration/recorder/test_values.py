@@ -274,3 +274,26 @@ def test_a_run_begins_also_if_something_that_is_said_of_it_is_refused(query: Que
     assert points(query, run) == {"loss": [(0, 0.5)]}
     (spool,) = find_spools(spool_root(load_settings()))
     assert [entry["record"] for entry in spool.refused()] == [{"id": run.id, "total_steps": "ten thousand"}]
+
+
+@pytest.mark.usefixtures("way")
+def test_none_clears_a_field_in_an_update_of_the_run_and_nowhere_else(query: Query) -> None:
+    with start() as run:
+        run.update(description="a run", progress=0.5, current_step=3)
+        with run.step(0) as step:
+            step.log(loss=0.5, kl=0.1)
+            step.log(loss=None, kl=0.2)
+        with run.rollout(seed=1, model="small") as rollout:
+            rollout.complete("success", total_reward=1.0, error=None, model=None)
+        run.log_checkpoint(1, step=3, storage_path="a/b.pt")
+        run.log_checkpoint(1, storage_path=None)
+        run.update(description=None, progress=None)
+        assert run.flush(timeout_seconds=30)
+        assert run.stats.rejected == 0
+    found = query("select description, progress, current_step from training_runs where id = %s", run.id)
+    assert found == [{"description": None, "progress": None, "current_step": 3}]
+    assert query("select loss, kl from training_steps where id = %s", step.id) == [{"loss": 0.5, "kl": 0.2}]
+    found = query("select seed, model, total_reward from rollouts where id = %s", rollout.id)
+    assert found == [{"seed": 1, "model": "small", "total_reward": 1.0}]
+    found = query("select step, storage_path from model_checkpoints where training_run_id = %s", run.id)
+    assert found == [{"step": 3, "storage_path": "a/b.pt"}]
