@@ -60,11 +60,11 @@ as $$
 declare
   allowed text[] := internal.next_statuses(tg_table_name, old.status);
 begin
-  -- An unknown status is refused by the CHECK constraint.
-  if internal.next_statuses(tg_table_name, new.status) is null then
-    return new;
-  end if;
   if not new.status = any (allowed) then
+    -- An unknown status is refused by the CHECK constraint.
+    if internal.next_statuses(tg_table_name, new.status) is null then
+      return new;
+    end if;
     raise exception using
       errcode = 'OM409',
       message = format('%s %s: cannot go from %s to %s; %s', rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, old.status, new.status,
@@ -108,17 +108,27 @@ language plpgsql security definer set search_path = ''
 as $$
 -- Once per statement. The trigger's argument names the column that holds the run.
 begin
-  if tg_op = 'INSERT' then
+  if tg_op = 'INSERT' and current_setting('openmanus_rl.folding', true) = tg_table_name then
+    -- Some of these rows began and ended within a batch: see internal.define_merge.
+    execute format(
+      'with began as materialized (
+         select f.id, f.status, f.status_message, f.status_change_id from pg_temp.%1$I f where f.round = -1)
+       insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
+       select b.status_change_id, $1, n.id, n.%2$I, null, b.status, b.status_message, $2 from new_rows n join began b using (id)
+       union all
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%2$I, b.status, n.status, n.status_message, $2
+       from new_rows n left join began b using (id)', 'stage_' || tg_table_name, tg_argv[0]) using tg_table_name, auth.uid();
+  elsif tg_op = 'INSERT' then
     execute format(
       'insert into public.status_history (id, entity, entity_id, training_run_id, new_status, message, changed_by)
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, n.status, n.status_message, auth.uid()
-       from new_rows n', tg_argv[0]) using tg_table_name;
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, n.status, n.status_message, $2
+       from new_rows n', tg_argv[0]) using tg_table_name, auth.uid();
   else
     execute format(
       'insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, o.status, n.status, n.status_message, auth.uid()
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, o.status, n.status, n.status_message, $2
        from new_rows n join old_rows o using (id)
-       where n.status is distinct from o.status', tg_argv[0]) using tg_table_name;
+       where n.status is distinct from o.status', tg_argv[0]) using tg_table_name, auth.uid();
   end if;
   return null;
 end

@@ -30,7 +30,10 @@ create function internal.hide_latecomer() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  perform internal.follow_run(new.training_run_id);
+  -- Asked for here too: in a batch, the call alone would take longer than the rest.
+  if current_setting('openmanus_rl.in_batch', true) is distinct from 'on' then
+    perform internal.follow_run(new.training_run_id);
+  end if;
   new.rewound_at := (
     select min(w.created_at) from public.rewinds w
     where w.training_run_id = new.training_run_id and w.timeline > new.timeline

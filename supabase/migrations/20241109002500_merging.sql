@@ -14,10 +14,11 @@ begin
 end
 $$;
 
-create function internal.define_merge(kind text, joins text default '', derived jsonb default '{}') returns void
+create function internal.define_merge(kind text, joins text default '', derived jsonb default '{}', folds boolean default false) returns void
 language plpgsql set search_path = ''
 as $body$
 -- Create internal.merge_<kind>(low, high) from the table's columns. `derived` maps a column to an expression over the tables in `joins`.
+-- With `folds`, a row that begins and ends within a batch is written once.
 -- A migration that adds a column calls this again. Every join is by a key, so that a plan made for one record also
 -- suits a thousand.
 declare
@@ -54,6 +55,19 @@ declare
         else format('coalesce(s.%1$I, t.%1$I)', name) end), ', ')
     from internal.record_columns(kind)
     where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
+  -- What a row that begins with the record s and ends with e is inserted with.
+  folded text := (
+    select string_agg(format('%1$I = ', name) || case
+      when name in ('created_at', 'owner_id') or name = any (fixed) or derived ? name then format('(b.s).%I', name)
+      when name = 'started_at' then 'coalesce(e.started_at, (b.s).started_at, (b.s).created_at, now())'
+      when name = 'finished_at' then 'coalesce(e.finished_at, (b.s).finished_at, now())'
+      when type = 'jsonb' then format('case when jsonb_typeof((b.s).%1$I) = ''object'' and jsonb_typeof(e.%1$I) = ''object'' then (b.s).%1$I || e.%1$I
+                                else coalesce(e.%1$I, (b.s).%1$I) end', name)
+      else format('coalesce(e.%1$I, (b.s).%1$I)', name) end, ', ')
+    from internal.record_columns(kind) where name not in ('id', 'status', 'status_message', 'status_change_id'));
+  -- Which could not be told from the records alone.
+  unfolded text := (
+    select string_agg(format('e.%I', name), ', ') from internal.record_columns(kind) where name = any (fixed) or derived ? name);
   -- The field, if any, in which a record names another parent than its row.
   culprit text := coalesce('case ' || (
     select string_agg(format('when t.%1$I is distinct from s.%1$I and s.%1$I is not null then %1$L', f), ' ') from unnest(fixed) f) || ' end',
@@ -89,6 +103,7 @@ begin
         wanted bigint;
         done bigint;
         current_round integer := 1;
+        endings text[] := internal.next_statuses(%12$L, 'running');
       begin
         -- Round 1 inserts new ids. Later rounds update rows, one record per id at a time, in the order of the batch.
         update pg_temp.%5$I s set round = r.round
@@ -96,7 +111,7 @@ begin
                 + (exists (select 1 from %2$s t where t.id = o.id))::integer as round
               from pg_temp.%5$I o where o.ordinal between low and high) r
         where s.ordinal = r.ordinal;
-
+        %10$s
         with added as (
           insert into %2$s (%3$s)
           select %4$s from pg_temp.%5$I s %6$s where s.ordinal between low and high and s.round = 1
@@ -104,6 +119,7 @@ begin
           on conflict (id) do nothing
           returning id)
         select coalesce(array_agg(id), '{}') into made from added;
+        %11$s
         -- Rows that another session inserted meanwhile are updated.
         update pg_temp.%5$I s set round = s.round + 1
         where s.ordinal between low and high and s.id = any (array(
@@ -134,7 +150,24 @@ begin
           -- Skip changes that are in the history: they were applied before.
           update pg_temp.%I s set round = 0
           where s.ordinal between low and high and s.round = current_round
-            and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end);
+            and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end,
+      case when folds then format($fold$
+        -- Fold what begins and ends here. The beginning stays as round -1, for the status history.
+        update pg_temp.%1$I e set round = 1, %2$s
+        from (
+          select o.ordinal, lag(o) over (partition by o.id order by o.ordinal) as s, count(*) over (partition by o.id) as records
+          from pg_temp.%1$I o where o.ordinal between low and high) b
+        where e.ordinal = b.ordinal and b.records = 2 and (b.s).round = 1 and e.round = 2
+          and (b.s).status = 'running' and (b.s).status_change_id is not null and e.status_change_id <> (b.s).status_change_id
+          and e.status = any (array_remove(endings, 'pending')) and (b.s).cleared is null and e.cleared is null and num_nonnulls(%4$s) = 0;
+        update pg_temp.%1$I s set round = -1
+        from (
+          select o.ordinal, lead(o.round) over (partition by o.id order by o.ordinal) as next_round
+          from pg_temp.%1$I o where o.ordinal between low and high) b
+        where s.ordinal = b.ordinal and s.round = 1 and b.next_round = 1;
+        perform set_config('openmanus_rl.folding', %3$L, true);$fold$, 'stage_' || kind, folded, kind, unfolded) end,
+      case when folds then $unfold$perform set_config('openmanus_rl.folding', '', true);$unfold$ end,
+      kind);
   end if;
   execute format('revoke execute on function internal.%I(integer, integer) from public', 'merge_' || kind);
   execute format('grant execute on function internal.%I(integer, integer) to authenticated, service_role', 'merge_' || kind);
@@ -171,7 +204,8 @@ select internal.define_merge('rollouts',
     "environment": "coalesce(s.environment, e.environment, p.environment, case when p.id is not null then ''default'' end)",
     "source": "coalesce(s.source, case e.kind when ''eval'' then ''evaluation'' else e.kind end, ''training'')",
     "step": "coalesce(n.step, e.step, s.step)",
-    "timeline": "coalesce(s.timeline, n.timeline, e.timeline, p.timeline, 0)"}');
+    "timeline": "coalesce(s.timeline, n.timeline, e.timeline, p.timeline, 0)"}',
+  folds => true);
 select internal.define_merge('agent_states', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
 select internal.define_merge('observations', 'left join public.agent_states p on p.id = s.agent_state_id',
   '{"training_run_id": "p.training_run_id",

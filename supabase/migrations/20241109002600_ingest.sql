@@ -238,18 +238,18 @@ create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
 returns table (id uuid, training_run_id uuid, has_rewards boolean)
 language plpgsql set search_path = ''
 as $$
--- Lock the rollouts and turns that rows are copied to, and return those that are there; of rollouts, whether a turn's reward might be a step's
--- second.
+-- Lock the rollouts and turns that rows are copied to, then return those that are there; of rollouts, whether a turn's reward might be a
+-- step's second.
+declare
+  rollouts_locked uuid[] := array(select r.id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share);
+  turns_locked uuid[] := array(select a.id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share);
 begin
   return query
-    with locked as materialized (
-      select r.id, r.training_run_id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share)
-    select l.id, l.training_run_id, exists (select 1 from internal.rewards w where w.rollout_id = l.id and w.reward_type = 'step' and w.step_number is not null)
-    from locked l;
-  return query
-    with locked as materialized (
-      select a.id, a.training_run_id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share)
-    select l.id, l.training_run_id, false from locked l;
+    select r.id, r.training_run_id,
+      exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
+    from public.rollouts r where r.id = any (rollouts_locked)
+    union all
+    select a.id, a.training_run_id, false from public.agent_states a where a.id = any (turns_locked);
 end
 $$;
 
