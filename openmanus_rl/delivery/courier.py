@@ -29,8 +29,8 @@ __all__ = ["Courier", "Sink", "describe_rest"]
 
 _logger = logging.getLogger(__name__)
 
-# As much as a segment: what a transaction costs besides its rows then hardly matters.
-BATCH_BYTES = 8 * 1024 * 1024
+# A segment and its last line: a transaction's fixed cost then hardly matters, and no second one is needed for the line.
+BATCH_BYTES = 9 * 1024 * 1024
 _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
 # While the end is near, there is not much to wait for.

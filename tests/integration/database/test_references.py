@@ -1,4 +1,4 @@
-"""Turns, their parts and rewards always have their parent, as with a foreign key, whoever writes and deletes at once."""
+"""Turns, their parts and rewards always have their parent, as with a foreign key, whoever writes and deletes."""
 
 from __future__ import annotations
 
