@@ -16,8 +16,8 @@ from openmanus_rl.cli.rendering import ago, new_table, print_table
 from openmanus_rl.connections import get_client
 from openmanus_rl.errors import ConflictError, NotFoundError
 from openmanus_rl.managers.members import MemberManager
+from openmanus_rl.records.rows import Member
 from openmanus_rl.records.statuses import MemberRole
-from openmanus_rl.transport.rest import Row
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,7 +42,7 @@ def _check_role(role: str) -> str:
 def list_members(as_json: JsonOption = False) -> None:
     """List all members and their roles."""
     emails = {user["id"]: user.get("email") or "" for user in get_client().users.list_all()}
-    members = []
+    members: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
         page = MemberManager.list_members(offset=offset)
@@ -149,7 +149,7 @@ def _as_role(role: str) -> MemberRole:
     return found
 
 
-def _find_member(who: str) -> Row:
+def _find_member(who: str) -> Member:
     user = _find_user(who)
     member = MemberManager.find_member(user["id"]) if user else None
     if member is None:

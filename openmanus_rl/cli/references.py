@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from uuid import UUID
 
 from openmanus_rl.errors import ConflictError, NotFoundError
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
+from openmanus_rl.records.rows import Rollout, RunOverview
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
 __all__ = ["find_rollout", "find_run"]
+
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
 
 _SOME_HEX = re.compile(r"[0-9a-f]{4,32}")
 _SHOWN_CANDIDATES = 5
 
 
-def find_run(reference: str) -> Row:
+def find_run(reference: str) -> RunOverview:
     """Return the run of a run_name, an id or the start of one; nothing or more than one is an error."""
     named = TrainingRunManager.find_by_run_name(reference) if reference else None
     if named is not None:
@@ -31,7 +34,7 @@ def find_run(reference: str) -> Row:
     )
 
 
-def find_rollout(reference: str) -> Row:
+def find_rollout(reference: str) -> Rollout:
     """Return the rollout of an id or of the start of one; nothing or more than one is an error."""
     return _find_by_id(
         reference,
@@ -43,11 +46,11 @@ def find_rollout(reference: str) -> Row:
     )
 
 
-def _overview(run_id: str) -> Row:
+def _overview(run_id: str) -> RunOverview:
     return TrainingRunManager.list_runs(filters=[Filter.eq("id", run_id)], limit=1)[0]
 
 
-def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[Row]], *, noun: str, way_out: str) -> Row:
+def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[RowT]], *, noun: str, way_out: str) -> RowT:
     digits = reference.strip().lower().replace("-", "")
     # Four digits at least: fewer would be a guess.
     candidates = search(_starting_with(digits)).rows if _SOME_HEX.fullmatch(digits) else []

@@ -35,6 +35,7 @@ from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turns import TurnManager
 from openmanus_rl.managers.validations import ValidationManager
+from openmanus_rl.records.rows import Reward, Rollout, ToolCall
 from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
 from openmanus_rl.transport.filters import Filter
 from openmanus_rl.transport.rest import Row
@@ -142,14 +143,14 @@ def show(
     _print_verdicts(details)
 
 
-def _read(rollout: Row, *, turns: int, start: int) -> dict[str, Any]:
+def _read(rollout: Rollout, *, turns: int, start: int) -> dict[str, Any]:
     """Return the rollout with some of its turns, each with its tool calls and rewards."""
     page = TurnManager.list_turns(rollout["id"], from_step_number=start, limit=turns)
-    calls: dict[str, list[Row]] = {turn["id"]: [] for turn in page.rows}
+    calls: dict[str, list[ToolCall]] = {turn["id"]: [] for turn in page.rows}
     if calls:
         for call in ToolCallManager.list_tool_calls(agent_state_id=list(calls), limit=1000):
             calls[call["agent_state_id"]].append(call)
-    rewards: dict[int, list[Row]] = {}
+    rewards: dict[int | None, list[Reward]] = {}
     if page.rows:
         last = page.rows[-1]["step_number"]
         shown = [Filter.gte("step_number", page.rows[0]["step_number"]), Filter.lte("step_number", last)]
@@ -169,7 +170,7 @@ def _read(rollout: Row, *, turns: int, start: int) -> dict[str, Any]:
     }
 
 
-def _print_head(rollout: Row) -> None:
+def _print_head(rollout: Rollout) -> None:
     output.print(f"[bold]Rollout {rollout['id']}[/]  ", status_text(rollout["status"]))
     facts = {
         "Task": rollout["task_description"] or "–",
@@ -184,8 +185,8 @@ def _print_head(rollout: Row) -> None:
         facts["Model"] = rollout["model"] if version is None else f"{rollout['model']}, policy version {version}"
     if rollout["rewound_at"]:
         facts["Hidden"] = f"{ago(rollout['rewound_at'])}, when its run was rewound"
-    if rollout["error"] or rollout["status_message"]:
-        facts["Message"] = rollout["error"] or rollout["status_message"]
+    if message := rollout["error"] or rollout["status_message"]:
+        facts["Message"] = message
     print_facts(facts)
 
 

@@ -26,6 +26,7 @@ from openmanus_rl.managers.evaluations import EvaluationManager
 from openmanus_rl.managers.metrics import MetricManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.status_history import StatusHistoryManager
+from openmanus_rl.records.rows import RunOverview
 from openmanus_rl.transport.rest import Row
 
 __all__ = ["gather", "print_report"]
@@ -36,7 +37,7 @@ _SHOWN_METRICS = 24
 _SHOWN_ROWS = 20
 
 
-def gather(run: Row) -> dict[str, Any]:
+def gather(run: RunOverview) -> dict[str, Any]:
     """Return a run with its counts, metrics, evaluations, checkpoints and status history."""
     run_id = run["id"]
     counts = TrainingRunManager.get_metrics(run_id, rollout_limit=0)
@@ -65,7 +66,7 @@ def print_report(report: dict[str, Any]) -> None:
     _print_history(report["status_history"])
 
 
-def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
+def _print_head(run: RunOverview, counts: dict[str, Any], rewinds: list[int]) -> None:
     output.print(f"[bold]{escape(run['name'])}[/]  ", status_text(run["shown_status"]))
     facts = {"Id": run["id"]}
     if run["run_name"]:
@@ -93,7 +94,7 @@ def _print_head(run: Row, counts: dict[str, Any], rewinds: list[int]) -> None:
     print_facts(facts)
 
 
-def _how_far(run: Row) -> str:
+def _how_far(run: RunOverview) -> str:
     at = "–" if run["current_step"] is None else f"step {run['current_step']}"
     if run["total_steps"] is None:
         return at

@@ -18,8 +18,8 @@ from openmanus_rl.managers.checkpoints import ModelCheckpointManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.managers.storage.buckets import EVALUATION_RESULTS, LOGS, MEDIA, MODEL_CHECKPOINTS
+from openmanus_rl.records.rows import RunOverview
 from openmanus_rl.records.statuses import RunStatus
-from openmanus_rl.transport.rest import Row
 
 app = typer.Typer(no_args_is_help=True, help="List, show, compare and delete training runs.")
 
@@ -185,7 +185,7 @@ def delete(
         output.print(f"Deleted {escape(row['name'])}: {total} rollouts, {file_count} files")
 
 
-def _figures(run: Row) -> dict[str, Any]:
+def _figures(run: RunOverview) -> dict[str, Any]:
     report = gather(run)
     rates = {"eval": None, "baseline": None}
     for evaluation in report["evaluations"]:
@@ -203,7 +203,7 @@ def _figures(run: Row) -> dict[str, Any]:
     }
 
 
-def _folders(run: Row) -> list[tuple[str, str]]:
+def _folders(run: RunOverview) -> list[tuple[str, str]]:
     """Return where a run's files lie; asked before its rows go, since results lie under its checkpoints' ids."""
     folders = [(bucket, run["id"]) for bucket in (MODEL_CHECKPOINTS, LOGS, MEDIA)]
     offset: int | None = 0

@@ -7,7 +7,8 @@ from uuid import UUID, uuid5
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records.ids import NAMESPACE
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.records.rows import TrainingRun
+from openmanus_rl.records.statuses import RunStatus
 
 __all__ = ["Target"]
 
@@ -17,7 +18,7 @@ _MARK = "imported"
 class Target:
     """A run that takes an import; only a run that imports made has its status moved by them."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: TrainingRun) -> None:
         self.id = str(row["id"])
         self.name = str(row["run_name"] or row["name"])
         self.environment: str | None = row["environment"]
@@ -57,9 +58,9 @@ class Target:
         """Say that the import was not finished."""
         self._move("interrupted", message="the import was interrupted")
 
-    def _move(self, status: str, *, message: str | None = None) -> None:
+    def _move(self, status: RunStatus, *, message: str | None = None) -> None:
         if self._is_own and self._status not in ("completed", status):
-            TrainingRunManager.update_status(self.id, status, message=message)  # type: ignore[arg-type]
+            TrainingRunManager.update_status(self.id, status, message=message)
             self._status = status
 
     def _count(self) -> int:

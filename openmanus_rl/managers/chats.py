@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.records.rows import AgentState
 
 __all__ = ["MessagePool", "fill_chats"]
 
@@ -38,7 +38,7 @@ class MessagePool:
         return chat
 
 
-def fill_chats(turns: Sequence[Row], *, pool: Iterable[Mapping[str, Any]]) -> None:
+def fill_chats(turns: Sequence[AgentState], *, pool: Iterable[Mapping[str, Any]]) -> None:
     """Give turns their whole chats as `messages`, out of those that hold them."""
     messages = MessagePool()
     for turn in pool:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, counting, matching, of_ids
 from openmanus_rl.managers.runs import TrainingRunManager
-from openmanus_rl.records import EvaluationResult, ModelCheckpoint
-from openmanus_rl.records.ids import Id, as_id, checkpoint_id, evaluation_result_id
+from openmanus_rl.records.ids import Id, as_id, as_optional_id, checkpoint_id, evaluation_result_id
+from openmanus_rl.records.rows import EvaluationResult, ModelCheckpoint
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
 __all__ = ["EvaluationResultManager", "ModelCheckpointManager"]
 
 
-class EvaluationResultManager(EditableManager):
+class EvaluationResultManager(EditableManager[EvaluationResult]):
     """Records and reads how checkpoints did, by environment and task."""
 
     table = "evaluation_results"
     noun = "evaluation result"
-    model = EvaluationResult
 
     @classmethod
     def log_result(
@@ -36,11 +34,11 @@ class EvaluationResultManager(EditableManager):
         evaluation_id: Id | None = None,
         task_id: Id | None = None,
         result_path: str | None = None,
-    ) -> Row:
+    ) -> EvaluationResult:
         """Record a checkpoint's result and return it; the same environment, evaluation and task again replaces it."""
         of_checkpoint = as_id(checkpoint, field="checkpoint_id")
-        evaluation = None if evaluation_id is None else as_id(evaluation_id, field="evaluation_id")
-        task = None if task_id is None else as_id(task_id, field="task_id")
+        evaluation = as_optional_id(evaluation_id, field="evaluation_id")
+        task = as_optional_id(task_id, field="task_id")
         return cls._create(
             evaluation_result_id(of_checkpoint, environment, evaluation, task),
             checkpoint_id=of_checkpoint,
@@ -56,7 +54,7 @@ class EvaluationResultManager(EditableManager):
         )
 
     @classmethod
-    def get_result(cls, result: Id) -> Row:
+    def get_result(cls, result: Id) -> EvaluationResult:
         """Return a result; an unknown id is a `NotFoundError`."""
         return cls._get(result, field="evaluation_result_id")
 
@@ -69,29 +67,21 @@ class EvaluationResultManager(EditableManager):
         evaluation_id: Id | None = None,
         task_id: Id | None = None,
         environment: OneOrMany | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[EvaluationResult]:
         """Return a page of results, newest first."""
-        conditions = matching(
-            checkpoint_id=checkpoint,
-            training_run_id=training_run_id,
-            evaluation_id=evaluation_id,
-            task_id=task_id,
-            environment=environment,
+        parents = of_ids(
+            checkpoint_id=checkpoint, training_run_id=training_run_id, evaluation_id=evaluation_id, task_id=task_id
         )
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        return cls._page(*parents, *matching(environment=environment), **paging)
 
 
-class ModelCheckpointManager(EditableManager):
+class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
     """Records and finds checkpoints; a checkpoint is known by its run and number."""
 
     table = "model_checkpoints"
     noun = "checkpoint"
-    model = ModelCheckpoint
+    order_by = ("training_run_id", "checkpoint_number")
 
     @classmethod
     def save_checkpoint(
@@ -105,7 +95,7 @@ class ModelCheckpointManager(EditableManager):
         size_bytes: int | None = None,
         checksum: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> ModelCheckpoint:
         """Record a checkpoint and return it; the same number again changes what is given.
 
         `storage_path` is what `StorageManager.upload_checkpoint` returned.
@@ -129,27 +119,25 @@ class ModelCheckpointManager(EditableManager):
         return cls._create(checkpoint_id(run, checkpoint_number, step=step, rewinds=rewinds), **fields)
 
     @classmethod
-    def log_evaluation(cls, checkpoint: Id, environment: str, **figures: Any) -> Row:
+    def log_evaluation(cls, checkpoint: Id, environment: str, **figures: Any) -> EvaluationResult:
         """Record how a checkpoint did and return it; the figures are those of `EvaluationResultManager.log_result`."""
         return cls._sibling(EvaluationResultManager).log_result(checkpoint, environment, **figures)
 
     @classmethod
-    def get_checkpoint(cls, checkpoint: Id) -> Row:
+    def get_checkpoint(cls, checkpoint: Id) -> ModelCheckpoint:
         """Return a checkpoint; an unknown id is a `NotFoundError`."""
         return cls._get(checkpoint, field="checkpoint_id")
 
     @classmethod
-    def get_by_number(cls, training_run_id: Id, checkpoint_number: int) -> Row:
+    def get_by_number(cls, training_run_id: Id, checkpoint_number: int) -> ModelCheckpoint:
         """Return a run's checkpoint by its number; an unknown one is a `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
-        of_number = matching(training_run_id=run, checkpoint_number=checkpoint_number)
-        found = cls._find(*of_number, *counting())
-        if found is None:
-            raise cls._unknown(f"{checkpoint_number} of run {run}", field="checkpoint_number")
-        return found
+        of_number = Filter.eq("training_run_id", run), Filter.eq("checkpoint_number", checkpoint_number)
+        what = f"{checkpoint_number} of run {run}"
+        return cls._require(*of_number, *counting(), what=what, field="checkpoint_number")
 
     @classmethod
-    def get_latest(cls, training_run_id: Id) -> Row | None:
+    def get_latest(cls, training_run_id: Id) -> ModelCheckpoint | None:
         """Return a run's checkpoint of the highest number, or None; it is what a resumed run starts from."""
         run = as_id(training_run_id, field="training_run_id")
         page = cls.list_checkpoints(training_run_id=run, order_by="-checkpoint_number", limit=1)
@@ -161,19 +149,11 @@ class ModelCheckpointManager(EditableManager):
         *,
         training_run_id: Id | None = None,
         include_rewound: bool = False,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("training_run_id", "checkpoint_number"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[ModelCheckpoint]:
         """Return a page of checkpoints, by run and number; those that a rewind hid only if asked for."""
-        conditions = [
-            *matching(training_run_id=training_run_id),
-            *counting(include_rewound=include_rewound),
-            *filters,
-        ]
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        conditions = [*of_ids(training_run_id=training_run_id), *counting(include_rewound=include_rewound)]
+        return cls._page(*conditions, **paging)
 
     @classmethod
     def delete_checkpoint(cls, checkpoint: Id) -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
-from openmanus_rl.records import Environment
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, containing, matching
 from openmanus_rl.records.ids import Id, environment_id
+from openmanus_rl.records.rows import Environment
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
 __all__ = ["EnvironmentManager"]
 
 
-class EnvironmentManager(EditableManager):
+class EnvironmentManager(EditableManager[Environment]):
     """Describes the environments that rollouts happen in."""
 
     table = "environments"
     noun = "environment"
-    model = Environment
+    order_by = "name"
 
     @classmethod
     def save_environment(
@@ -30,22 +29,19 @@ class EnvironmentManager(EditableManager):
         description: str | None = None,
         spec: Mapping[str, Any] | None = None,
         source: str | None = None,
-    ) -> Row:
+    ) -> Environment:
         """Create the environment of this name, or change what is given of it, and return it."""
         return cls._create(
             environment_id(name), name=name, kind=kind, description=description, spec=spec, source=source
         )
 
     @classmethod
-    def get_environment(cls, name: str) -> Row:
+    def get_environment(cls, name: str) -> Environment:
         """Return the environment of this name; an unknown one is a `NotFoundError`."""
-        environment = cls.find_environment(name)
-        if environment is None:
-            raise cls._unknown(repr(name), field="name")
-        return environment
+        return cls._require(Filter.eq("name", name), what=repr(name), field="name")
 
     @classmethod
-    def find_environment(cls, name: str) -> Row | None:
+    def find_environment(cls, name: str) -> Environment | None:
         """Return the environment of this name, or None."""
         return cls._find(Filter.eq("name", name))
 
@@ -55,17 +51,10 @@ class EnvironmentManager(EditableManager):
         *,
         kind: OneOrMany | None = None,
         name_contains: str | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "name",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Environment]:
         """Return a page of environments, by name."""
-        conditions = [*matching(kind=kind), *filters]
-        if name_contains is not None:
-            conditions.append(Filter.contains_text("name", name_contains))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        return cls._page(*matching(kind=kind), *containing(name=name_contains), **paging)
 
     @classmethod
     def delete_environment(cls, environment: Id) -> None:

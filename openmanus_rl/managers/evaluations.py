@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
-from openmanus_rl.records import Evaluation
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, counting, matching, of_ids
 from openmanus_rl.records.ids import Id
+from openmanus_rl.records.rows import Evaluation
 from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus
-from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.transport.filters import Page
 
 __all__ = ["EvaluationManager"]
 
 
-class EvaluationManager(EditableManager):
+class EvaluationManager(EditableManager[Evaluation]):
     """Starts, ends and finds evaluations; figures that are not given are computed from the rollouts."""
 
     table = "evaluations"
     noun = "evaluation"
-    model = Evaluation
 
     @classmethod
     def create_evaluation(
@@ -36,7 +34,7 @@ class EvaluationManager(EditableManager):
         metadata: Mapping[str, Any] | None = None,
         status: EvaluationStatus = "running",
         evaluation_id: Id | None = None,
-    ) -> Row:
+    ) -> Evaluation:
         """Start an evaluation, of a run or on its own, and return it."""
         return cls._create(
             evaluation_id,
@@ -52,17 +50,17 @@ class EvaluationManager(EditableManager):
         )
 
     @classmethod
-    def create_baseline(cls, training_run_id: Id | None = None, **fields: Any) -> Row:
+    def create_baseline(cls, training_run_id: Id | None = None, **fields: Any) -> Evaluation:
         """Start a baseline and return it; its further fields are those of `create_evaluation`."""
         return cls.create_evaluation(training_run_id, kind="baseline", **fields)
 
     @classmethod
-    def update_progress(cls, evaluation: Id, progress: float) -> Row:
+    def update_progress(cls, evaluation: Id, progress: float) -> Evaluation:
         """Say how much of an evaluation is done, from 0 to 1, and return it."""
-        return cls._update(evaluation, field="evaluation_id", progress=progress)
+        return cls._change(cls._get(evaluation, field="evaluation_id"), {"progress": progress})
 
     @classmethod
-    def update_status(cls, evaluation: Id, status: EvaluationStatus, *, message: str | None = None) -> Row:
+    def update_status(cls, evaluation: Id, status: EvaluationStatus, *, message: str | None = None) -> Evaluation:
         """Move an evaluation to another status and return it."""
         return cls._move(evaluation, status, field="evaluation_id", message=message)
 
@@ -76,7 +74,7 @@ class EvaluationManager(EditableManager):
         mean_turns: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         message: str | None = None,
-    ) -> Row:
+    ) -> Evaluation:
         """End an evaluation and return it with its figures."""
         return cls._move(
             evaluation,
@@ -91,7 +89,7 @@ class EvaluationManager(EditableManager):
         )
 
     @classmethod
-    def get_evaluation(cls, evaluation: Id) -> Row:
+    def get_evaluation(cls, evaluation: Id) -> Evaluation:
         """Return an evaluation; an unknown id is a `NotFoundError`."""
         return cls._get(evaluation, field="evaluation_id")
 
@@ -106,20 +104,12 @@ class EvaluationManager(EditableManager):
         environment: OneOrMany | None = None,
         checkpoint_id: Id | None = None,
         include_rewound: bool = False,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Evaluation]:
         """Return a page of evaluations and baselines, newest first; those that a rewind hid only if asked for."""
-        conditions = matching(
-            training_run_id=training_run_id,
-            kind=kind,
-            status=status,
-            model=model,
-            environment=environment,
-            checkpoint_id=checkpoint_id,
-        )
-        conditions += counting(include_rewound=include_rewound)
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        conditions = [
+            *of_ids(training_run_id=training_run_id, checkpoint_id=checkpoint_id),
+            *matching(kind=kind, status=status, model=model, environment=environment),
+            *counting(include_rewound=include_rewound),
+        ]
+        return cls._page(*conditions, **paging)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.managers.base import EditableManager, matching
-from openmanus_rl.records import RolloutGroup
-from openmanus_rl.records.ids import Id, as_id, group_id, new_id
+from openmanus_rl.managers.base import EditableManager, Paging, of_ids
+from openmanus_rl.records.ids import Id, as_id, as_optional_id, group_id, new_id
+from openmanus_rl.records.rows import RolloutGroup
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
 __all__ = ["RolloutGroupManager"]
 
 
-class RolloutGroupManager(EditableManager):
+class RolloutGroupManager(EditableManager[RolloutGroup]):
     """Creates and finds groups; each has one parent, a training step or an evaluation (or baseline)."""
 
     table = "rollout_groups"
     noun = "rollout group"
-    model = RolloutGroup
+    order_by = ("created_at", "number")
 
     @classmethod
     def create_group(
@@ -32,7 +31,7 @@ class RolloutGroupManager(EditableManager):
         task_id: Id | None = None,
         task_description: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> RolloutGroup:
         """Create a group of a step or an evaluation and return it; without a number it takes the next one."""
         if (training_step_id is None) == (evaluation_id is None):
             raise InvalidInput(
@@ -45,11 +44,11 @@ class RolloutGroupManager(EditableManager):
         assert given is not None
         parent = as_id(given, field=column)
 
-        def write(row_id: str, taken_number: int) -> Row:
+        def write(row_id: str, taken_number: int) -> RolloutGroup:
             return cls._create(
                 row_id,
                 number=taken_number,
-                task_id=None if task_id is None else as_id(task_id, field="task_id"),
+                task_id=as_optional_id(task_id, field="task_id"),
                 task_description=task_description,
                 metadata=metadata,
                 **{column: parent},
@@ -62,7 +61,7 @@ class RolloutGroupManager(EditableManager):
         return cls._numbered("number", Filter.eq(column, parent), lambda free_number: write(made_id, free_number))
 
     @classmethod
-    def get_group(cls, group: Id) -> Row:
+    def get_group(cls, group: Id) -> RolloutGroup:
         """Return a group with its counts, reward mean and std; an unknown id is a `NotFoundError`."""
         return cls._get(group, field="group_id")
 
@@ -74,20 +73,16 @@ class RolloutGroupManager(EditableManager):
         training_step_id: Id | None = None,
         evaluation_id: Id | None = None,
         task_id: Id | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("created_at", "number"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[RolloutGroup]:
         """Return a page of groups, oldest first."""
-        conditions = matching(
+        parents = of_ids(
             training_run_id=training_run_id,
             training_step_id=training_step_id,
             evaluation_id=evaluation_id,
             task_id=task_id,
         )
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        return cls._page(*parents, **paging)
 
     @classmethod
     def delete_group(cls, group: Id) -> None:

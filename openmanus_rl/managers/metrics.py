@@ -13,7 +13,7 @@ from openmanus_rl.managers.base import Manager
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.records.ids import Id, as_id, new_id
 from openmanus_rl.records.numbers import NotANumber, as_json_number, as_step
-from openmanus_rl.records.rows import PublicMetricChunks
+from openmanus_rl.records.rows import MetricChunk
 from openmanus_rl.transport.rest import Row
 
 __all__ = ["MetricManager", "MetricPoint"]
@@ -28,12 +28,11 @@ class MetricPoint:
     recorded_at: str | None = None
 
 
-class MetricManager(Manager):
+class MetricManager(Manager[MetricChunk]):
     """Appends to metric series and reads them, thinned on the server so that no spike is lost."""
 
     table = "metric_chunks"
     noun = "metric"
-    model = PublicMetricChunks
 
     @classmethod
     def log(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
-from openmanus_rl.records import Reward
+from openmanus_rl.managers.base import Manager, OneOrMany, Paging, matching, of_ids
 from openmanus_rl.records.ids import Id, as_id
-from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.records.rows import Reward
+from openmanus_rl.transport.filters import Page
 
 __all__ = ["RewardManager"]
 
 
-class RewardManager(Manager):
+class RewardManager(Manager[Reward]):
     """Records and reads the rewards of steps and of whole rollouts."""
 
     table = "rewards"
     noun = "reward"
-    model = Reward
+    order_by = ("rollout_id", "step_number")
 
     @classmethod
     def log_reward(
@@ -31,7 +30,7 @@ class RewardManager(Manager):
         reward_type: str = "step",
         details: Mapping[str, Any] | None = None,
         reward_id: Id | None = None,
-    ) -> Row:
+    ) -> Reward:
         """Record a reward of a step, or of the whole rollout where there is none; each type once a step."""
         return cls._create(
             reward_id,
@@ -43,7 +42,7 @@ class RewardManager(Manager):
         )
 
     @classmethod
-    def get_reward(cls, reward: Id) -> Row:
+    def get_reward(cls, reward: Id) -> Reward:
         """Return a reward; an unknown id is a `NotFoundError`."""
         return cls._get(reward, field="reward_id")
 
@@ -54,12 +53,8 @@ class RewardManager(Manager):
         *,
         training_run_id: Id | None = None,
         reward_type: OneOrMany | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("rollout_id", "step_number"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Reward]:
         """Return a page of rewards, step by step; those of whole rollouts come last."""
-        conditions = matching(rollout_id=rollout_id, training_run_id=training_run_id, reward_type=reward_type)
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        parents = of_ids(rollout_id=rollout_id, training_run_id=training_run_id)
+        return cls._page(*parents, *matching(reward_type=reward_type), **paging)

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, counting, matching, of_ids
 from openmanus_rl.managers.chats import fill_chats
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turns import TurnManager
-from openmanus_rl.records import Rollout
-from openmanus_rl.records.ids import Id, as_id
+from openmanus_rl.records.ids import Id, as_optional_id
+from openmanus_rl.records.rows import AgentState, Reward, Rollout, ToolCall
 from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
-__all__ = ["RolloutManager"]
+__all__ = ["RolloutManager", "Trajectory", "TrajectoryTurn"]
 
 
-class RolloutManager(EditableManager):
+class TrajectoryTurn(AgentState):
+    """A turn with its tool calls."""
+
+    tool_calls: list[ToolCall]
+
+
+class Trajectory(Rollout):
+    """A rollout with its turns and rewards."""
+
+    turns: list[TrajectoryTurn]
+    rewards: list[Reward]
+
+
+class RolloutManager(EditableManager[Rollout]):
     """Creates, logs, ends and finds rollouts."""
 
     table = "rollouts"
     noun = "rollout"
-    model = Rollout
 
     @classmethod
     def create_rollout(
@@ -44,14 +55,14 @@ class RolloutManager(EditableManager):
         step: int | None = None,
         status: RolloutStatus = "running",
         rollout_id: Id | None = None,
-    ) -> Row:
+    ) -> Rollout:
         """Create a rollout and return it; what its group or run already says (task, environment) may be left out."""
         return cls._create(
             rollout_id,
             status=status,
-            training_run_id=_id_or_none(training_run_id, "training_run_id"),
-            group_id=_id_or_none(group_id, "group_id"),
-            task_id=_id_or_none(task_id, "task_id"),
+            training_run_id=as_optional_id(training_run_id, field="training_run_id"),
+            group_id=as_optional_id(group_id, field="group_id"),
+            task_id=as_optional_id(task_id, field="task_id"),
             episode_number=episode_number,
             environment=environment,
             task_description=task_description,
@@ -98,7 +109,7 @@ class RolloutManager(EditableManager):
         error_message: str | None = None,
         *,
         position: int | None = None,
-    ) -> Row:
+    ) -> ToolCall:
         """Record a tool call of a turn and return it."""
         return cls._sibling(ToolCallManager).log_tool_call(
             agent_state_id,
@@ -119,7 +130,7 @@ class RolloutManager(EditableManager):
         reward: float,
         reward_type: str = "step",
         details: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> Reward:
         """Record a reward of a step, or of the whole rollout where the step is None, and return it."""
         return cls._sibling(RewardManager).log_reward(
             rollout_id, reward, step_number=step_number, reward_type=reward_type, details=details
@@ -138,7 +149,7 @@ class RolloutManager(EditableManager):
         message: str | None = None,
         video_path: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> Rollout:
         """End a rollout with its outcome and return it."""
         return cls._move(
             rollout_id,
@@ -154,24 +165,24 @@ class RolloutManager(EditableManager):
         )
 
     @classmethod
-    def update_status(cls, rollout_id: Id, status: RolloutStatus, *, message: str | None = None) -> Row:
+    def update_status(cls, rollout_id: Id, status: RolloutStatus, *, message: str | None = None) -> Rollout:
         """Move a rollout to another status and return it."""
         return cls._move(rollout_id, status, field="rollout_id", message=message)
 
     @classmethod
-    def get_rollout(cls, rollout_id: Id) -> Row:
+    def get_rollout(cls, rollout_id: Id) -> Rollout:
         """Return a rollout; an unknown id is a `NotFoundError`."""
         return cls._get(rollout_id, field="rollout_id")
 
     @classmethod
-    def get_trajectory(cls, rollout_id: Id) -> Row:
+    def get_trajectory(cls, rollout_id: Id) -> Trajectory:
         """Return a rollout with its `turns` in order, each with its `tool_calls`, and its `rewards`."""
         rollout = cls.get_rollout(rollout_id)
         of_rollout = Filter.eq("rollout_id", rollout["id"])
         turns = list(cls._sibling(TurnManager)._all(of_rollout, order_by="step_number"))
         fill_chats(turns, pool=turns)
         rewards = list(cls._sibling(RewardManager)._all(of_rollout, order_by=("step_number", "reward_type")))
-        calls: dict[str, list[Row]] = {turn["id"]: [] for turn in turns}
+        calls: dict[str, list[ToolCall]] = {turn["id"]: [] for turn in turns}
         ids = list(calls)
         # Some hundred ids at a time: they travel in the URL, which has a limit.
         for start in range(0, len(ids), 100):
@@ -196,30 +207,17 @@ class RolloutManager(EditableManager):
         source: OneOrMany | None = None,
         step: int | None = None,
         include_rewound: bool = False,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Rollout]:
         """Return a page of rollouts, newest first; those that a rewind of their run hid only if asked for."""
-        conditions = matching(
-            training_run_id=_id_or_none(training_run_id, "training_run_id"),
-            group_id=_id_or_none(group_id, "group_id"),
-            task_id=_id_or_none(task_id, "task_id"),
-            environment=environment,
-            status=status,
-            source=source,
-            step=step,
-        )
-        conditions += counting(include_rewound=include_rewound)
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        conditions = [
+            *of_ids(training_run_id=training_run_id, group_id=group_id, task_id=task_id),
+            *matching(environment=environment, status=status, source=source, step=step),
+            *counting(include_rewound=include_rewound),
+        ]
+        return cls._page(*conditions, **paging)
 
     @classmethod
     def delete_rollout(cls, rollout_id: Id) -> None:
         """Delete a rollout with its turns and rewards; the run's figures follow."""
         cls._delete(rollout_id, field="rollout_id")
-
-
-def _id_or_none(value: Id | None, field: str) -> str | None:
-    return None if value is None else as_id(value, field=field)

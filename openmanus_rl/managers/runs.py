@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
-from openmanus_rl.records import TrainingRun
-from openmanus_rl.records.ids import Id, as_id
+from openmanus_rl.managers.base import EditableManager, Manager, OneOrMany, Paging, containing, known, matching
+from openmanus_rl.records.columns import columns_of
+from openmanus_rl.records.ids import Id, as_id, as_optional_id
+from openmanus_rl.records.rows import RunOverview, TrainingRun
 from openmanus_rl.records.statuses import RunStatus, Visibility
 from openmanus_rl.transport.filters import Filter, Order, Page
 from openmanus_rl.transport.rest import Row
@@ -15,13 +16,18 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["TrainingRunManager"]
 
 
-class TrainingRunManager(EditableManager):
+class _OverviewManager(Manager[RunOverview]):
+    """Reads runs from the view, where `current_step` and `progress` follow from what was recorded."""
+
+    table = "run_overview"
+    noun = "training run"
+
+
+class TrainingRunManager(EditableManager[TrainingRun]):
     """Creates, finds, changes and measures training runs."""
 
     table = "training_runs"
-    view = "run_overview"
     noun = "training run"
-    model = TrainingRun
 
     @classmethod
     def create_run(
@@ -40,7 +46,7 @@ class TrainingRunManager(EditableManager):
         heartbeat_timeout_seconds: int | None = None,
         status: RunStatus = "running",
         run_id: Id | None = None,
-    ) -> Row:
+    ) -> TrainingRun:
         """Create a run and return it; `run_name`, if given, must be new, and finds the run again after a restart."""
         return cls._create(
             run_id,
@@ -59,20 +65,17 @@ class TrainingRunManager(EditableManager):
         )
 
     @classmethod
-    def get_run(cls, run_id: Id) -> Row:
+    def get_run(cls, run_id: Id) -> TrainingRun:
         """Return a run; an unknown id is a `NotFoundError`."""
         return cls._get(run_id, field="run_id")
 
     @classmethod
-    def get_by_run_name(cls, run_name: str) -> Row:
+    def get_by_run_name(cls, run_name: str) -> TrainingRun:
         """Return the run of this `run_name`; an unknown one is a `NotFoundError`."""
-        run = cls.find_by_run_name(run_name)
-        if run is None:
-            raise cls._unknown(repr(run_name), field="run_name")
-        return run
+        return cls._require(Filter.eq("run_name", run_name), what=repr(run_name), field="run_name")
 
     @classmethod
-    def find_by_run_name(cls, run_name: str) -> Row | None:
+    def find_by_run_name(cls, run_name: str) -> TrainingRun | None:
         """Return the run of this `run_name`, or None."""
         return cls._find(Filter.eq("run_name", run_name))
 
@@ -86,22 +89,16 @@ class TrainingRunManager(EditableManager):
         environment: OneOrMany | None = None,
         name_contains: str | None = None,
         tag: str | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[RunOverview]:
         """Return a page of runs, newest first; `shown_status` is "stalled" where a running run's heartbeat stopped."""
         conditions = [
             *matching(status=status, shown_status=shown_status, algorithm=algorithm, environment=environment),
-            *filters,
+            *containing(name=name_contains),
         ]
-        if name_contains is not None:
-            conditions.append(Filter.contains_text("name", name_contains))
         if tag is not None:
             conditions.append(Filter.contains_element("tags", tag))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count, table=cls.view)
+        return cls._sibling(_OverviewManager)._page(*conditions, **paging)
 
     @classmethod
     def update_run(
@@ -118,11 +115,9 @@ class TrainingRunManager(EditableManager):
         current_step: int | None = None,
         progress: float | None = None,
         visibility: Visibility | None = None,
-    ) -> Row:
+    ) -> TrainingRun:
         """Change what is given and return the run; objects are merged into what they hold already."""
-        return cls._update(
-            run_id,
-            field="run_id",
+        fields = known(
             name=name,
             description=description,
             config=config,
@@ -134,6 +129,7 @@ class TrainingRunManager(EditableManager):
             progress=progress,
             visibility=visibility,
         )
+        return cls._change(cls._get(run_id, field="run_id"), fields)
 
     @classmethod
     def update_status(
@@ -143,7 +139,7 @@ class TrainingRunManager(EditableManager):
         metrics: Mapping[str, Any] | None = None,
         *,
         message: str | None = None,
-    ) -> Row:
+    ) -> TrainingRun:
         """Move a run to another status and return it; `metrics` are merged into its summary."""
         return cls._move(run_id, status, field="run_id", message=message, summary=metrics)
 
@@ -155,7 +151,7 @@ class TrainingRunManager(EditableManager):
         status: RunStatus = "completed",
         summary: Mapping[str, Any] | None = None,
         message: str | None = None,
-    ) -> Row:
+    ) -> TrainingRun:
         """End a run with its last figures and return it."""
         return cls._move(run_id, status, field="run_id", message=message, summary=summary)
 
@@ -175,7 +171,7 @@ class TrainingRunManager(EditableManager):
     @classmethod
     def get_metrics(cls, run_id: Id | None = None, *, environment: str | None = None, rollout_limit: int = 100) -> Row:
         """Return counts, success rate and averages of a run's rollouts (or of all), with the newest of them."""
-        run = None if run_id is None else as_id(run_id, field="run_id")
+        run = as_optional_id(run_id, field="run_id")
         params = {"training_run_id": run, "environment": environment, "rollout_limit": rollout_limit}
         return dict(cls._client().rpc("run_metrics", params))
 
@@ -183,3 +179,11 @@ class TrainingRunManager(EditableManager):
     def delete_run(cls, run_id: Id) -> None:
         """Delete a run with everything that hangs on it, but not its files in storage."""
         cls._delete(run_id, field="run_id")
+
+    @classmethod
+    def _find(cls, *filters: Filter) -> TrainingRun | None:
+        found = cls._sibling(_OverviewManager)._find(*filters)
+        if found is None:
+            return None
+        # A run has the same columns whether it was read or written.
+        return cls._checked({name: value for name, value in found.items() if name in columns_of(TrainingRun)})

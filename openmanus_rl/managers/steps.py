@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, counting, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, between, counting, known, matching
 from openmanus_rl.managers.runs import TrainingRunManager
-from openmanus_rl.records import TrainingStep
 from openmanus_rl.records.ids import Id, as_id, step_id
+from openmanus_rl.records.rows import TrainingStep
 from openmanus_rl.records.statuses import StepPhase, StepStatus
 from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
 
 __all__ = ["TrainingStepManager"]
 
 
-class TrainingStepManager(EditableManager):
+class TrainingStepManager(EditableManager[TrainingStep]):
     """Starts, measures and ends the steps of a run; a step is known by its run and number."""
 
     table = "training_steps"
     noun = "training step"
-    model = TrainingStep
+    order_by = "step"
 
     @classmethod
     def start_step(
@@ -31,7 +30,7 @@ class TrainingStepManager(EditableManager):
         *,
         phase: StepPhase | None = None,
         status: StepStatus = "running",
-    ) -> Row:
+    ) -> TrainingStep:
         """Start a run's step and return it; a step that is there already stays as it is."""
         run = as_id(training_run_id, field="training_run_id")
         fields: dict[str, Any] = {"status": status, "training_run_id": run, "step": step, "phase": phase}
@@ -58,10 +57,9 @@ class TrainingStepManager(EditableManager):
         reward_std: float | None = None,
         tokens: int | None = None,
         metrics: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> TrainingStep:
         """Change what is given of a step that was started, and return it; `metrics` are merged."""
-        return cls._change(
-            cls.get_step(training_run_id, step),
+        figures = known(
             phase=phase,
             rollout_progress=rollout_progress,
             training_progress=training_progress,
@@ -73,28 +71,27 @@ class TrainingStepManager(EditableManager):
             tokens=tokens,
             metrics=metrics,
         )
+        return cls._change(cls.get_step(training_run_id, step), figures)
 
     @classmethod
     def update_status(
         cls, training_run_id: Id, step: int, status: StepStatus, *, message: str | None = None, **figures: Any
-    ) -> Row:
+    ) -> TrainingStep:
         """Move a step to another status, with any of the figures of `update_step`, and return it."""
         row = cls.get_step(training_run_id, step)
         return cls._move(row["id"], status, field="step", message=message, **figures)
 
     @classmethod
-    def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> Row:
+    def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> TrainingStep:
         """End a step with its last figures, which are those of `update_step`, and return it."""
         return cls.update_status(training_run_id, step, "completed", **figures)
 
     @classmethod
-    def get_step(cls, training_run_id: Id, step: int) -> Row:
+    def get_step(cls, training_run_id: Id, step: int) -> TrainingStep:
         """Return a run's step; an unknown one is a `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
-        found = cls._find(Filter.eq("training_run_id", run), Filter.eq("step", step), *counting())
-        if found is None:
-            raise cls._unknown(f"{step} of run {run}", field="step")
-        return found
+        of_step = Filter.eq("training_run_id", run), Filter.eq("step", step)
+        return cls._require(*of_step, *counting(), what=f"{step} of run {run}", field="step")
 
     @classmethod
     def list_steps(
@@ -105,21 +102,13 @@ class TrainingStepManager(EditableManager):
         from_step: int | None = None,
         to_step: int | None = None,
         include_rewound: bool = False,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "step",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[TrainingStep]:
         """Return a page of a run's steps, in their order; those that a rewind hid only if asked for."""
         conditions = [
             Filter.eq("training_run_id", as_id(training_run_id, field="training_run_id")),
             *matching(status=status),
+            *between("step", from_step, to_step),
             *counting(include_rewound=include_rewound),
-            *filters,
         ]
-        if from_step is not None:
-            conditions.append(Filter.gte("step", from_step))
-        if to_step is not None:
-            conditions.append(Filter.lte("step", to_step))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        return cls._page(*conditions, **paging)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from openmanus_rl.errors import InvalidInput
-from openmanus_rl.managers.base import EditableManager, OneOrMany, known, matching
+from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, containing, known, matching, of_ids
 from openmanus_rl.managers.batches import BatchResult, write_many
-from openmanus_rl.records import Task, Validator
+from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id, new_id, task_id, validator_id
+from openmanus_rl.records.rows import Task, Validator
 from openmanus_rl.transport.filters import Filter, Page
 from openmanus_rl.transport.rest import Row
 
 __all__ = ["TaskManager", "ValidatorManager"]
 
 
-class TaskManager(EditableManager):
+class TaskManager(EditableManager[Task]):
     """Imports, saves and finds what agents are asked."""
 
     table = "tasks"
     noun = "task"
-    model = Task
 
     @classmethod
     def save_task(
@@ -34,7 +34,7 @@ class TaskManager(EditableManager):
         expected_answer: str | None = None,
         split: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> Task:
         """Create a task, or change the one of the same environment and `external_id`, and return it."""
         made_id = None if external_id is None else task_id(environment, external_id)
         return cls._create(
@@ -69,17 +69,15 @@ class TaskManager(EditableManager):
         )
 
     @classmethod
-    def get_task(cls, task: Id) -> Row:
+    def get_task(cls, task: Id) -> Task:
         """Return a task; an unknown id is a `NotFoundError`."""
         return cls._get(task, field="task_id")
 
     @classmethod
-    def get_by_external_id(cls, external_id: str, *, environment: str | None = None) -> Row:
+    def get_by_external_id(cls, external_id: str, *, environment: str | None = None) -> Task:
         """Return an imported task; an unknown one is a `NotFoundError`."""
-        task = cls._find(Filter.eq("external_id", external_id), Filter.eq("environment", environment))
-        if task is None:
-            raise cls._unknown(repr(external_id), field="external_id")
-        return task
+        of_task = Filter.eq("external_id", external_id), Filter.eq("environment", environment)
+        return cls._require(*of_task, what=repr(external_id), field="external_id")
 
     @classmethod
     def list_tasks(
@@ -88,17 +86,11 @@ class TaskManager(EditableManager):
         environment: OneOrMany | None = None,
         split: OneOrMany | None = None,
         description_contains: str | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Task]:
         """Return a page of tasks, newest first."""
-        conditions = [*matching(environment=environment, split=split), *filters]
-        if description_contains is not None:
-            conditions.append(Filter.contains_text("description", description_contains))
-        return cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        conditions = [*matching(environment=environment, split=split), *containing(description=description_contains)]
+        return cls._page(*conditions, **paging)
 
     @classmethod
     def delete_task(cls, task: Id) -> None:
@@ -106,17 +98,17 @@ class TaskManager(EditableManager):
         cls._delete(task, field="task_id")
 
 
-class ValidatorManager(EditableManager):
+class ValidatorManager(EditableManager[Validator]):
     """Says how a task's outcome is checked."""
 
     table = "validators"
     noun = "validator"
-    model = Validator
+    order_by = "external_id"
 
     @classmethod
     def save_validator(
         cls, task: Id, *, kind: str, spec: Mapping[str, Any] | None = None, external_id: str = "default"
-    ) -> Row:
+    ) -> Validator:
         """Create a task's validator, or change the one of the same `external_id`, and return it."""
         parent = as_id(task, field="task_id")
         return cls._create(
@@ -124,7 +116,7 @@ class ValidatorManager(EditableManager):
         )
 
     @classmethod
-    def get_validator(cls, validator: Id) -> Row:
+    def get_validator(cls, validator: Id) -> Validator:
         """Return a validator; an unknown id is a `NotFoundError`."""
         return cls._get(validator, field="validator_id")
 
@@ -134,21 +126,10 @@ class ValidatorManager(EditableManager):
         *,
         task: Id | None = None,
         kind: OneOrMany | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "external_id",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Validator]:
         """Return a page of validators, of one task or of all."""
-        of_task = None if task is None else as_id(task, field="task_id")
-        return cls._page(
-            [*matching(task_id=of_task, kind=kind), *filters],
-            order_by=order_by,
-            limit=limit,
-            offset=offset,
-            count=count,
-        )
+        return cls._page(*of_ids(task_id=task), *matching(kind=kind), **paging)
 
     @classmethod
     def delete_validator(cls, validator: Id) -> None:
@@ -160,7 +141,8 @@ def _records_of(number: int, task: Mapping[str, Any], environment: str | None) -
     """Split a task to import into its own record and those of its validators."""
     if not isinstance(task, Mapping):
         raise InvalidInput(f"task {number}: an object is expected, not {type(task).__name__}", field=f"tasks[{number}]")
-    record = known(**{"environment": environment, **{key: task[key] for key in task if key != "validators"}})
+    given = {"environment": environment, **{key: task[key] for key in task if key != "validators"}}
+    record = known(**with_numbers(Task, given))
     external_id = record.get("external_id")
     if external_id is not None:
         record["external_id"] = str(external_id)
@@ -177,7 +159,7 @@ def _validator_records(of_task: str, validators: Sequence[Mapping[str, Any]]) ->
         # Without a name of its own a validator goes by its place; the first is the default one.
         external_id = str(validator.get("external_id") or ("default" if position == 0 else position))
         yield {
-            **known(**validator),
+            **known(**with_numbers(Validator, validator)),
             "id": validator_id(of_task, external_id),
             "task_id": of_task,
             "external_id": external_id,

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
-from openmanus_rl.records import ToolCall
+from openmanus_rl.managers.base import Manager, OneOrMany, Paging, matching, of_ids
 from openmanus_rl.records.ids import Id, as_id
-from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.records.rows import ToolCall
+from openmanus_rl.transport.filters import Page
 
 __all__ = ["ToolCallManager"]
 
 
-class ToolCallManager(Manager):
+class ToolCallManager(Manager[ToolCall]):
     """Records and reads the tools that were called in a turn."""
 
     table = "tool_calls"
     noun = "tool call"
-    model = ToolCall
+    order_by = ("agent_state_id", "position")
 
     @classmethod
     def log_tool_call(
@@ -34,7 +33,7 @@ class ToolCallManager(Manager):
         error_message: str | None = None,
         position: int | None = None,
         tool_call_id: Id | None = None,
-    ) -> Row:
+    ) -> ToolCall:
         """Record a call and return it; without a position it comes after the turn's other calls."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(
@@ -50,7 +49,7 @@ class ToolCallManager(Manager):
         )
 
     @classmethod
-    def get_tool_call(cls, tool_call: Id) -> Row:
+    def get_tool_call(cls, tool_call: Id) -> ToolCall:
         """Return a call; an unknown id is a `NotFoundError`."""
         return cls._get(tool_call, field="tool_call_id")
 
@@ -62,14 +61,8 @@ class ToolCallManager(Manager):
         training_run_id: Id | None = None,
         tool_name: OneOrMany | None = None,
         success: bool | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("agent_state_id", "position"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[ToolCall]:
         """Return a page of calls, turn by turn."""
-        conditions = matching(
-            agent_state_id=agent_state_id, training_run_id=training_run_id, tool_name=tool_name, success=success
-        )
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        parents = of_ids(agent_state_id=agent_state_id, training_run_id=training_run_id)
+        return cls._page(*parents, *matching(tool_name=tool_name, success=success), **paging)

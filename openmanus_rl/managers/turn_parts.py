@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
-from openmanus_rl.managers.base import Manager, OneOrMany, matching
-from openmanus_rl.records import Generation, Observation
+from openmanus_rl.managers.base import Manager, OneOrMany, Paging, matching, of_ids
 from openmanus_rl.records.ids import Id, as_id
-from openmanus_rl.transport.filters import Filter, Page
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.records.rows import Generation, Observation
+from openmanus_rl.transport.filters import Page
 
 __all__ = ["GenerationManager", "ObservationManager"]
 
 
-class ObservationManager(Manager):
+class ObservationManager(Manager[Observation]):
     """Records and reads what a turn saw besides its text: screenshots, pages, accessibility trees."""
 
     table = "observations"
     noun = "observation"
-    model = Observation
+    order_by = ("agent_state_id", "position")
 
     @classmethod
     def log_observation(
@@ -29,13 +29,13 @@ class ObservationManager(Manager):
         text: str | None = None,
         media_path: str | None = None,
         position: int | None = None,
-    ) -> Row:
+    ) -> Observation:
         """Record an observation and return it; without a position it comes after the turn's others."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(None, agent_state_id=turn, position=position, kind=kind, text=text, media_path=media_path)
 
     @classmethod
-    def get_observation(cls, observation: Id) -> Row:
+    def get_observation(cls, observation: Id) -> Observation:
         """Return an observation; an unknown id is a `NotFoundError`."""
         return cls._get(observation, field="observation_id")
 
@@ -46,23 +46,19 @@ class ObservationManager(Manager):
         agent_state_id: Id | Sequence[Id] | None = None,
         training_run_id: Id | None = None,
         kind: OneOrMany | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("agent_state_id", "position"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Observation]:
         """Return a page of observations, turn by turn."""
-        conditions = matching(agent_state_id=agent_state_id, training_run_id=training_run_id, kind=kind)
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        parents = of_ids(agent_state_id=agent_state_id, training_run_id=training_run_id)
+        return cls._page(*parents, *matching(kind=kind), **paging)
 
 
-class GenerationManager(Manager):
+class GenerationManager(Manager[Generation]):
     """Records and reads what the model was given and what it gave, token by token."""
 
     table = "generations"
     noun = "generation"
-    model = Generation
+    order_by = ("agent_state_id", "position")
 
     @classmethod
     def log_generation(
@@ -78,7 +74,7 @@ class GenerationManager(Manager):
         policy_version: int | None = None,
         finish_reason: str | None = None,
         position: int | None = None,
-    ) -> Row:
+    ) -> Generation:
         """Record a generation and return it; logprobs, mask and advantages are as long as the completion."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(
@@ -96,7 +92,7 @@ class GenerationManager(Manager):
         )
 
     @classmethod
-    def get_generation(cls, generation: Id) -> Row:
+    def get_generation(cls, generation: Id) -> Generation:
         """Return a generation; an unknown id is a `NotFoundError`."""
         return cls._get(generation, field="generation_id")
 
@@ -113,14 +109,8 @@ class GenerationManager(Manager):
         agent_state_id: Id | Sequence[Id] | None = None,
         training_run_id: Id | None = None,
         policy_version: int | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = ("agent_state_id", "position"),
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Generation]:
         """Return a page of generations, turn by turn."""
-        conditions = matching(
-            agent_state_id=agent_state_id, training_run_id=training_run_id, policy_version=policy_version
-        )
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        parents = of_ids(agent_state_id=agent_state_id, training_run_id=training_run_id)
+        return cls._page(*parents, *matching(policy_version=policy_version), **paging)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from pydantic import BaseModel
-
-from openmanus_rl.managers.base import Manager, known
+from openmanus_rl.managers.base import Manager, Paging, between, known
 from openmanus_rl.managers.chats import fill_chats
-from openmanus_rl.records import AgentState, Generation, Observation, Reward, ToolCall
 from openmanus_rl.records.columns import with_numbers
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.plain import as_text
+from openmanus_rl.records.rows import ROW_TYPES, AgentState
 from openmanus_rl.transport.filters import Filter, Page, asc
 from openmanus_rl.transport.rest import Row
 
@@ -20,20 +18,13 @@ __all__ = ["TurnManager"]
 
 Records = Sequence[Mapping[str, Any]]
 
-_MODELS: dict[str, type[BaseModel]] = {
-    "tool_calls": ToolCall,
-    "observations": Observation,
-    "generations": Generation,
-    "rewards": Reward,
-}
 
-
-class TurnManager(Manager):
+class TurnManager(Manager[AgentState]):
     """Records and reads turns, with what was called, observed, generated and rewarded in them."""
 
     table = "agent_states"
     noun = "turn"
-    model = AgentState
+    order_by = "step_number"
 
     @classmethod
     def log_turn(
@@ -56,7 +47,7 @@ class TurnManager(Manager):
         generations: Records | None = None,
         rewards: Records | None = None,
         turn_id: Id | None = None,
-    ) -> Row:
+    ) -> AgentState:
         """Record a turn and all that belongs to it, all or nothing, and return it; a step number is taken once.
 
         Observations and actions that are no text, such as dicts and lists, are kept as JSON.
@@ -79,18 +70,17 @@ class TurnManager(Manager):
         )
 
     @classmethod
-    def get_turn(cls, turn: Id) -> Row:
+    def get_turn(cls, turn: Id) -> AgentState:
         """Return a turn, with the whole chat as its `messages`; an unknown id is a `NotFoundError`."""
         return cls._with_chat(cls._get(turn, field="agent_state_id"))
 
     @classmethod
-    def get_by_step_number(cls, rollout_id: Id, step_number: int) -> Row:
+    def get_by_step_number(cls, rollout_id: Id, step_number: int) -> AgentState:
         """Return a rollout's turn by its number; an unknown one is a `NotFoundError`."""
         rollout = as_id(rollout_id, field="rollout_id")
-        turn = cls._find(Filter.eq("rollout_id", rollout), Filter.eq("step_number", step_number))
-        if turn is None:
-            raise cls._unknown(f"{step_number} of rollout {rollout}", field="step_number")
-        return cls._with_chat(turn)
+        of_number = Filter.eq("rollout_id", rollout), Filter.eq("step_number", step_number)
+        what = f"{step_number} of rollout {rollout}"
+        return cls._with_chat(cls._require(*of_number, what=what, field="step_number"))
 
     @classmethod
     def list_turns(
@@ -99,20 +89,11 @@ class TurnManager(Manager):
         *,
         from_step_number: int | None = None,
         to_step_number: int | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "step_number",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[AgentState]:
         """Return a page of a rollout's turns, in their order, each with the whole chat as its `messages`."""
         of_rollout = Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))
-        conditions = [of_rollout, *filters]
-        if from_step_number is not None:
-            conditions.append(Filter.gte("step_number", from_step_number))
-        if to_step_number is not None:
-            conditions.append(Filter.lte("step_number", to_step_number))
-        page = cls._page(conditions, order_by=order_by, limit=limit, offset=offset, count=count)
+        page = cls._page(of_rollout, *between("step_number", from_step_number, to_step_number), **paging)
         if any(turn["messages_from"] is not None for turn in page):
             pool = cls._client().select_all(
                 cls.table,
@@ -124,7 +105,7 @@ class TurnManager(Manager):
         return page
 
     @classmethod
-    def _with_chat(cls, turn: Row) -> Row:
+    def _with_chat(cls, turn: AgentState) -> AgentState:
         if turn["messages_from"] is not None:
             turn["messages"] = cls._client().rpc("turn_chat", {"agent_state_id": turn["id"]})
         return turn
@@ -136,7 +117,7 @@ def _text(value: Any) -> str | None:
 
 def _nested(**records: Records | None) -> Row:
     return {
-        kind: [known(**with_numbers(_MODELS[kind], record)) for record in found]
+        kind: [known(**with_numbers(ROW_TYPES[kind], record)) for record in found]
         for kind, found in records.items()
         if found
     }

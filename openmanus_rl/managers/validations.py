@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from openmanus_rl.managers.base import EditableManager, OneOrMany, matching
-from openmanus_rl.records import Validation
-from openmanus_rl.records.ids import Id, as_id, validation_id
+from openmanus_rl.managers.base import EditableManager, Manager, OneOrMany, Paging, matching, of_ids
+from openmanus_rl.managers.rollouts import RolloutManager
+from openmanus_rl.records.ids import Id, as_id, as_optional_id, validation_id
+from openmanus_rl.records.rows import Rollout, Validation, ValidationOverride
 from openmanus_rl.records.statuses import OverrideVerdict, Verdict
-from openmanus_rl.transport.filters import Filter, Order, Page
-from openmanus_rl.transport.rest import Row
+from openmanus_rl.transport.filters import Filter, Page
 
 __all__ = ["ValidationManager"]
 
 
-class ValidationManager(EditableManager):
+class _OverrideManager(Manager[ValidationOverride]):
+    """Reads what persons said of rollouts."""
+
+    table = "validation_overrides"
+    noun = "override"
+
+
+class ValidationManager(EditableManager[Validation]):
     """Records and reads verdicts; validating again replaces the earlier verdict of the same validator."""
 
     table = "validations"
     noun = "validation"
-    model = Validation
 
     @classmethod
     def log_validation(
@@ -35,10 +41,10 @@ class ValidationManager(EditableManager):
         actual: str | None = None,
         message: str | None = None,
         details: Mapping[str, Any] | None = None,
-    ) -> Row:
+    ) -> Validation:
         """Record a verdict on a rollout and return it."""
         rollout = as_id(rollout_id, field="rollout_id")
-        validator = None if validator_id is None else as_id(validator_id, field="validator_id")
+        validator = as_optional_id(validator_id, field="validator_id")
         return cls._create(
             validation_id(rollout, validator, validator_name),
             rollout_id=rollout,
@@ -53,7 +59,7 @@ class ValidationManager(EditableManager):
         )
 
     @classmethod
-    def get_validation(cls, validation: Id) -> Row:
+    def get_validation(cls, validation: Id) -> Validation:
         """Return a verdict; an unknown id is a `NotFoundError`."""
         return cls._get(validation, field="validation_id")
 
@@ -65,17 +71,11 @@ class ValidationManager(EditableManager):
         training_run_id: Id | None = None,
         validator_id: Id | None = None,
         verdict: OneOrMany | None = None,
-        filters: Sequence[Filter] = (),
-        order_by: str | Sequence[str] = "-created_at",
-        limit: int = 100,
-        offset: int = 0,
-        count: bool = False,
-    ) -> Page[Row]:
+        **paging: Unpack[Paging],
+    ) -> Page[Validation]:
         """Return a page of verdicts, newest first."""
-        conditions = matching(
-            rollout_id=rollout_id, training_run_id=training_run_id, validator_id=validator_id, verdict=verdict
-        )
-        return cls._page([*conditions, *filters], order_by=order_by, limit=limit, offset=offset, count=count)
+        parents = of_ids(rollout_id=rollout_id, training_run_id=training_run_id, validator_id=validator_id)
+        return cls._page(*parents, *matching(verdict=verdict), **paging)
 
     @classmethod
     def override(
@@ -85,7 +85,7 @@ class ValidationManager(EditableManager):
         reason: str,
         *,
         validation_id: Id | None = None,
-    ) -> Row:
+    ) -> Rollout:
         """Judge a completed rollout as a person and return it; None withdraws what was said before.
 
         Its status becomes success or failed, and all totals follow. Until it is withdrawn, it stands above what the
@@ -95,18 +95,12 @@ class ValidationManager(EditableManager):
             "rollout_id": as_id(rollout_id, field="rollout_id"),
             "verdict": verdict,
             "reason": reason,
-            "validation_id": None if validation_id is None else as_id(validation_id, field="validation_id"),
+            "validation_id": as_optional_id(validation_id, field="validation_id"),
         }
-        return dict(cls._client().rpc("override_validation", params)["rollout"])
+        return cls._sibling(RolloutManager)._checked(cls._client().rpc("override_validation", params)["rollout"])
 
     @classmethod
-    def list_overrides(cls, rollout_id: Id, *, limit: int = 100, offset: int = 0, count: bool = False) -> Page[Row]:
+    def list_overrides(cls, rollout_id: Id, **paging: Unpack[Paging]) -> Page[ValidationOverride]:
         """Return a page of what persons said of a rollout, newest first: who, when and why."""
-        return cls._client().select(
-            "validation_overrides",
-            filters=[Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))],
-            order=[Order("created_at", descending=True), Order("id")],
-            limit=limit,
-            offset=offset,
-            count=count,
-        )
+        of_rollout = Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))
+        return cls._sibling(_OverrideManager)._page(of_rollout, **paging)

@@ -13,8 +13,9 @@ from typing import Any, get_args
 
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.records import statuses
-from openmanus_rl.records.columns import converters
+from openmanus_rl.records.columns import columns_of
 from openmanus_rl.records.numbers import NotANumber, as_step
+from openmanus_rl.records.rows import ROW_TYPES
 
 __all__ = ["check_end", "check_word", "prepared", "whole"]
 
@@ -114,10 +115,8 @@ def _ends(kind: str) -> tuple[str, ...]:
 @cache
 def _columns(kind: str) -> dict[str, tuple[Convert | None, tuple[str, ...] | None]]:
     """Return the kind's columns: how each takes what is not text, and the words it knows if it takes no others."""
-    # Here, not above: building the models takes a while, and many commands load this module.
-    from openmanus_rl.records import rows
-
-    model = getattr(rows, "Public" + "".join(part.capitalize() for part in kind.split("_")))
-    parts = ("observations",) if kind == "agent_states" else ()
-    converts = {**converters(model), **dict.fromkeys(parts)}
+    columns = columns_of(ROW_TYPES[kind])
+    converts = {name: column.convert for name, column in columns.items()}
+    if kind == "agent_states":
+        converts["observations"] = None
     return {name: (convert, _WORDS.get((kind, name))) for name, convert in converts.items()}

@@ -18,6 +18,7 @@ __all__ = [
     "NAMESPACE",
     "Id",
     "as_id",
+    "as_optional_id",
     "checkpoint_id",
     "creation_change_id",
     "environment_id",
@@ -59,6 +60,11 @@ def as_id(value: Id, *, field: str) -> str:
         raise InvalidInput(
             f"{field} {value!r} is not an id", field=field, hint="give a UUID, such as the `id` of a row"
         ) from error
+
+
+def as_optional_id(value: Id | None, *, field: str) -> str | None:
+    """Return an id in its usual form, or None where none was given."""
+    return None if value is None else as_id(value, field=field)
 
 
 def environment_id(name: str) -> str:

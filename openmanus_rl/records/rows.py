@@ -1,388 +1,466 @@
 # Written by scripts/generate_types from the migrations. Do not edit.
 # ruff: noqa
 # fmt: off
-from __future__ import annotations
+"""Rows of tables as the managers return them; ids and times are text, and JSON is what was put in it."""
 
-import datetime
-import uuid
-from typing import List, Optional
+from typing import Any, TypedDict
 
-from pydantic import BaseModel, Field, JsonValue
+from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobStatus, MediaKind, MemberRole, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, Verdict, Visibility
+
+__all__ = ["ROW_TYPES", "AgentState", "Environment", "Evaluation", "EvaluationResult", "Generation", "Job", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator"]
 
 
-class PublicAgentStates(BaseModel):
-    action: Optional[str] = Field(alias="action")
-    chat: Optional[List[int]] = Field(alias="chat")
-    created_at: datetime.datetime = Field(alias="created_at")
-    duration_ms: Optional[float] = Field(alias="duration_ms")
-    environment_duration_ms: Optional[float] = Field(alias="environment_duration_ms")
-    id: uuid.UUID = Field(alias="id")
-    info: Optional[JsonValue] = Field(alias="info")
-    memory_summary: Optional[str] = Field(alias="memory_summary")
-    messages: Optional[JsonValue] = Field(alias="messages")
-    messages_from: Optional[int] = Field(alias="messages_from")
-    model_duration_ms: Optional[float] = Field(alias="model_duration_ms")
-    model_response: Optional[JsonValue] = Field(alias="model_response")
-    observation: Optional[str] = Field(alias="observation")
-    rollout_id: uuid.UUID = Field(alias="rollout_id")
-    step_number: int = Field(alias="step_number")
-    thought: Optional[str] = Field(alias="thought")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+class Environment(TypedDict):
+    """A row of environments."""
 
-class PublicEnvironments(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    description: Optional[str] = Field(alias="description")
-    id: uuid.UUID = Field(alias="id")
-    kind: Optional[str] = Field(alias="kind")
-    name: str = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    source: Optional[str] = Field(alias="source")
-    spec: JsonValue = Field(alias="spec")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+    id: str
+    name: str
+    kind: str | None
+    description: str | None
+    spec: Any
+    source: str | None
+    owner_id: str | None
+    created_at: str
+    updated_at: str
 
-class PublicEvaluationResults(BaseModel):
-    checkpoint_id: uuid.UUID = Field(alias="checkpoint_id")
-    created_at: datetime.datetime = Field(alias="created_at")
-    environment: str = Field(alias="environment")
-    episode_count: Optional[int] = Field(alias="episode_count")
-    evaluation_id: Optional[uuid.UUID] = Field(alias="evaluation_id")
-    id: uuid.UUID = Field(alias="id")
-    mean_reward: Optional[float] = Field(alias="mean_reward")
-    mean_turns: Optional[float] = Field(alias="mean_turns")
-    metrics: JsonValue = Field(alias="metrics")
-    result_path: Optional[str] = Field(alias="result_path")
-    success_rate: Optional[float] = Field(alias="success_rate")
-    task_id: Optional[uuid.UUID] = Field(alias="task_id")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
 
-class PublicEvaluations(BaseModel):
-    checkpoint_id: Optional[uuid.UUID] = Field(alias="checkpoint_id")
-    created_at: datetime.datetime = Field(alias="created_at")
-    environment: Optional[str] = Field(alias="environment")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    id: uuid.UUID = Field(alias="id")
-    kind: str = Field(alias="kind")
-    mean_reward: Optional[float] = Field(alias="mean_reward")
-    mean_turns: Optional[float] = Field(alias="mean_turns")
-    measured: List[str] = Field(alias="measured")
-    metadata: JsonValue = Field(alias="metadata")
-    model: Optional[str] = Field(alias="model")
-    name: Optional[str] = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    progress: Optional[float] = Field(alias="progress")
-    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    step: Optional[int] = Field(alias="step")
-    success_rate: Optional[float] = Field(alias="success_rate")
-    timeline: int = Field(alias="timeline")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+class Task(TypedDict):
+    """A row of tasks."""
 
-class PublicGenerations(BaseModel):
-    advantages: Optional[List[float]] = Field(alias="advantages")
-    agent_state_id: uuid.UUID = Field(alias="agent_state_id")
-    completion_ids: Optional[List[int]] = Field(alias="completion_ids")
-    finish_reason: Optional[str] = Field(alias="finish_reason")
-    id: uuid.UUID = Field(alias="id")
-    logprobs: Optional[List[float]] = Field(alias="logprobs")
-    mask: Optional[List[bool]] = Field(alias="mask")
-    model: Optional[str] = Field(alias="model")
-    policy_version: Optional[int] = Field(alias="policy_version")
-    position: int = Field(alias="position")
-    prompt: Optional[List[int]] = Field(alias="prompt")
-    prompt_ids: Optional[List[int]] = Field(alias="prompt_ids")
-    tokens_from: Optional[int] = Field(alias="tokens_from")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+    id: str
+    external_id: str | None
+    environment: str | None
+    name: str | None
+    description: str
+    expected_answer: str | None
+    split: str | None
+    metadata: Any
+    owner_id: str | None
+    created_at: str
+    updated_at: str
 
-class PublicJobs(BaseModel):
-    backend: str = Field(alias="backend")
-    cost_usd: Optional[float] = Field(alias="cost_usd")
-    created_at: datetime.datetime = Field(alias="created_at")
-    external_id: Optional[str] = Field(alias="external_id")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    id: uuid.UUID = Field(alias="id")
-    log_path: Optional[str] = Field(alias="log_path")
-    name: Optional[str] = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    resources: JsonValue = Field(alias="resources")
-    spec: JsonValue = Field(alias="spec")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
 
-class PublicMedia(BaseModel):
-    agent_state_id: Optional[uuid.UUID] = Field(alias="agent_state_id")
-    bucket: str = Field(alias="bucket")
-    checksum: Optional[str] = Field(alias="checksum")
-    content_type: Optional[str] = Field(alias="content_type")
-    created_at: datetime.datetime = Field(alias="created_at")
-    duration_ms: Optional[float] = Field(alias="duration_ms")
-    height: Optional[int] = Field(alias="height")
-    id: uuid.UUID = Field(alias="id")
-    kind: str = Field(alias="kind")
-    metadata: JsonValue = Field(alias="metadata")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    path: str = Field(alias="path")
-    rollout_id: Optional[uuid.UUID] = Field(alias="rollout_id")
-    size_bytes: Optional[int] = Field(alias="size_bytes")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    width: Optional[int] = Field(alias="width")
+class Validator(TypedDict):
+    """A row of validators."""
 
-class PublicMembers(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    display_name: Optional[str] = Field(alias="display_name")
-    role: str = Field(alias="role")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    user_id: uuid.UUID = Field(alias="user_id")
+    id: str
+    task_id: str
+    external_id: str
+    kind: str
+    spec: Any
+    created_at: str
+    updated_at: str
 
-class PublicMetricChunks(BaseModel):
-    first_step: int = Field(alias="first_step")
-    id: uuid.UUID = Field(alias="id")
-    last_step: int = Field(alias="last_step")
-    name: str = Field(alias="name")
-    steps: List[int] = Field(alias="steps")
-    timeline: int = Field(alias="timeline")
-    times: List[datetime.datetime] = Field(alias="times")
-    training_run_id: uuid.UUID = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    values: List[float] = Field(alias="values")
-    visible_to: Optional[int] = Field(alias="visible_to")
 
-class PublicModelCheckpoints(BaseModel):
-    checkpoint_number: int = Field(alias="checkpoint_number")
-    checksum: Optional[str] = Field(alias="checksum")
-    created_at: datetime.datetime = Field(alias="created_at")
-    id: uuid.UUID = Field(alias="id")
-    metadata: JsonValue = Field(alias="metadata")
-    metrics: JsonValue = Field(alias="metrics")
-    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
-    size_bytes: Optional[int] = Field(alias="size_bytes")
-    step: Optional[int] = Field(alias="step")
-    storage_path: Optional[str] = Field(alias="storage_path")
-    timeline: int = Field(alias="timeline")
-    training_run_id: uuid.UUID = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+class TrainingRun(TypedDict):
+    """A row of training_runs."""
 
-class PublicObservations(BaseModel):
-    agent_state_id: uuid.UUID = Field(alias="agent_state_id")
-    id: uuid.UUID = Field(alias="id")
-    kind: str = Field(alias="kind")
-    media_path: Optional[str] = Field(alias="media_path")
-    position: int = Field(alias="position")
-    text: Optional[str] = Field(alias="text")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+    id: str
+    name: str
+    run_name: str | None
+    algorithm: str | None
+    environment: str | None
+    description: str | None
+    config: Any
+    summary: Any
+    metadata: Any
+    tags: list[str]
+    status: RunStatus
+    status_message: str | None
+    status_change_id: str | None
+    current_step: int | None
+    total_steps: int | None
+    progress: float | None
+    timeline: int
+    rewinds: list[int] | None
+    baseline_id: str | None
+    heartbeat_at: str | None
+    heartbeat_timeout_seconds: int
+    visibility: Visibility
+    owner_id: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
 
-class PublicRewards(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    details: Optional[JsonValue] = Field(alias="details")
-    id: uuid.UUID = Field(alias="id")
-    reward: float = Field(alias="reward")
-    reward_type: str = Field(alias="reward_type")
-    rollout_id: uuid.UUID = Field(alias="rollout_id")
-    step_number: Optional[int] = Field(alias="step_number")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
 
-class PublicRolloutGroups(BaseModel):
-    completed_count: int = Field(alias="completed_count")
-    created_at: datetime.datetime = Field(alias="created_at")
-    evaluation_id: Optional[uuid.UUID] = Field(alias="evaluation_id")
-    id: uuid.UUID = Field(alias="id")
-    metadata: JsonValue = Field(alias="metadata")
-    number: int = Field(alias="number")
-    reward_count: int = Field(alias="reward_count")
-    reward_mean: Optional[float] = Field(alias="reward_mean")
-    reward_squares: float = Field(alias="reward_squares")
-    reward_std: Optional[float] = Field(alias="reward_std")
-    reward_sum: float = Field(alias="reward_sum")
-    rollout_count: int = Field(alias="rollout_count")
-    success_count: int = Field(alias="success_count")
-    task_description: Optional[str] = Field(alias="task_description")
-    task_id: Optional[uuid.UUID] = Field(alias="task_id")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    training_step_id: Optional[uuid.UUID] = Field(alias="training_step_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+class TrainingStep(TypedDict):
+    """A row of training_steps."""
 
-class PublicRollouts(BaseModel):
-    attempt: int = Field(alias="attempt")
-    created_at: datetime.datetime = Field(alias="created_at")
-    environment: str = Field(alias="environment")
-    episode_number: Optional[int] = Field(alias="episode_number")
-    error: Optional[str] = Field(alias="error")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    group_id: Optional[uuid.UUID] = Field(alias="group_id")
-    id: uuid.UUID = Field(alias="id")
-    lease_expires_at: Optional[datetime.datetime] = Field(alias="lease_expires_at")
-    metadata: JsonValue = Field(alias="metadata")
-    model: Optional[str] = Field(alias="model")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    policy_version: Optional[int] = Field(alias="policy_version")
-    result: Optional[JsonValue] = Field(alias="result")
-    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
-    seed: Optional[int] = Field(alias="seed")
-    source: str = Field(alias="source")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    step: Optional[int] = Field(alias="step")
-    step_count: Optional[int] = Field(alias="step_count")
-    task_description: Optional[str] = Field(alias="task_description")
-    task_id: Optional[uuid.UUID] = Field(alias="task_id")
-    timeline: int = Field(alias="timeline")
-    total_reward: Optional[float] = Field(alias="total_reward")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    video_path: Optional[str] = Field(alias="video_path")
-    worker_id: Optional[str] = Field(alias="worker_id")
+    id: str
+    training_run_id: str
+    step: int
+    phase: StepPhase | None
+    status: StepStatus
+    status_message: str | None
+    status_change_id: str | None
+    rollout_progress: float | None
+    training_progress: float | None
+    loss: float | None
+    kl: float | None
+    grad_norm: float | None
+    reward_mean: float | None
+    reward_std: float | None
+    tokens: int | None
+    metrics: Any
+    timeline: int
+    rewound_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
 
-class PublicStatusHistory(BaseModel):
-    changed_at: datetime.datetime = Field(alias="changed_at")
-    changed_by: Optional[uuid.UUID] = Field(alias="changed_by")
-    entity: str = Field(alias="entity")
-    entity_id: uuid.UUID = Field(alias="entity_id")
-    id: uuid.UUID = Field(alias="id")
-    message: Optional[str] = Field(alias="message")
-    new_status: str = Field(alias="new_status")
-    old_status: Optional[str] = Field(alias="old_status")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
 
-class PublicTasks(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    description: str = Field(alias="description")
-    environment: Optional[str] = Field(alias="environment")
-    expected_answer: Optional[str] = Field(alias="expected_answer")
-    external_id: Optional[str] = Field(alias="external_id")
-    id: uuid.UUID = Field(alias="id")
-    metadata: JsonValue = Field(alias="metadata")
-    name: Optional[str] = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    split: Optional[str] = Field(alias="split")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+class ModelCheckpoint(TypedDict):
+    """A row of model_checkpoints."""
 
-class PublicToolCalls(BaseModel):
-    agent_state_id: uuid.UUID = Field(alias="agent_state_id")
-    created_at: datetime.datetime = Field(alias="created_at")
-    error_message: Optional[str] = Field(alias="error_message")
-    execution_time_ms: Optional[float] = Field(alias="execution_time_ms")
-    id: uuid.UUID = Field(alias="id")
-    position: int = Field(alias="position")
-    success: Optional[bool] = Field(alias="success")
-    tool_input: Optional[JsonValue] = Field(alias="tool_input")
-    tool_name: str = Field(alias="tool_name")
-    tool_output: Optional[str] = Field(alias="tool_output")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
+    id: str
+    training_run_id: str
+    checkpoint_number: int
+    step: int | None
+    storage_path: str | None
+    size_bytes: int | None
+    checksum: str | None
+    metrics: Any
+    metadata: Any
+    timeline: int
+    rewound_at: str | None
+    created_at: str
+    updated_at: str
 
-class PublicTrainingRuns(BaseModel):
-    algorithm: Optional[str] = Field(alias="algorithm")
-    baseline_id: Optional[uuid.UUID] = Field(alias="baseline_id")
-    config: JsonValue = Field(alias="config")
-    created_at: datetime.datetime = Field(alias="created_at")
-    current_step: Optional[int] = Field(alias="current_step")
-    description: Optional[str] = Field(alias="description")
-    environment: Optional[str] = Field(alias="environment")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    heartbeat_at: Optional[datetime.datetime] = Field(alias="heartbeat_at")
-    heartbeat_timeout_seconds: int = Field(alias="heartbeat_timeout_seconds")
-    id: uuid.UUID = Field(alias="id")
-    metadata: JsonValue = Field(alias="metadata")
-    name: str = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    progress: Optional[float] = Field(alias="progress")
-    rewinds: Optional[List[int]] = Field(alias="rewinds")
-    run_name: Optional[str] = Field(alias="run_name")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    summary: JsonValue = Field(alias="summary")
-    tags: List[str] = Field(alias="tags")
-    timeline: int = Field(alias="timeline")
-    total_steps: Optional[int] = Field(alias="total_steps")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    visibility: str = Field(alias="visibility")
 
-class PublicTrainingSteps(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    grad_norm: Optional[float] = Field(alias="grad_norm")
-    id: uuid.UUID = Field(alias="id")
-    kl: Optional[float] = Field(alias="kl")
-    loss: Optional[float] = Field(alias="loss")
-    metrics: JsonValue = Field(alias="metrics")
-    phase: Optional[str] = Field(alias="phase")
-    reward_mean: Optional[float] = Field(alias="reward_mean")
-    reward_std: Optional[float] = Field(alias="reward_std")
-    rewound_at: Optional[datetime.datetime] = Field(alias="rewound_at")
-    rollout_progress: Optional[float] = Field(alias="rollout_progress")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    step: int = Field(alias="step")
-    timeline: int = Field(alias="timeline")
-    tokens: Optional[int] = Field(alias="tokens")
-    training_progress: Optional[float] = Field(alias="training_progress")
-    training_run_id: uuid.UUID = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
+class Evaluation(TypedDict):
+    """A row of evaluations."""
 
-class PublicValidations(BaseModel):
-    actual: Optional[str] = Field(alias="actual")
-    created_at: datetime.datetime = Field(alias="created_at")
-    details: Optional[JsonValue] = Field(alias="details")
-    expected: Optional[str] = Field(alias="expected")
-    id: uuid.UUID = Field(alias="id")
-    message: Optional[str] = Field(alias="message")
-    rollout_id: uuid.UUID = Field(alias="rollout_id")
-    score: Optional[float] = Field(alias="score")
-    training_run_id: Optional[uuid.UUID] = Field(alias="training_run_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    validator_id: Optional[uuid.UUID] = Field(alias="validator_id")
-    validator_name: str = Field(alias="validator_name")
-    verdict: str = Field(alias="verdict")
+    id: str
+    training_run_id: str | None
+    checkpoint_id: str | None
+    kind: EvaluationKind
+    name: str | None
+    step: int | None
+    model: str | None
+    environment: str | None
+    status: EvaluationStatus
+    status_message: str | None
+    status_change_id: str | None
+    progress: float | None
+    success_rate: float | None
+    mean_reward: float | None
+    mean_turns: float | None
+    measured: list[str]
+    metadata: Any
+    owner_id: str | None
+    timeline: int
+    rewound_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
 
-class PublicValidators(BaseModel):
-    created_at: datetime.datetime = Field(alias="created_at")
-    external_id: str = Field(alias="external_id")
-    id: uuid.UUID = Field(alias="id")
-    kind: str = Field(alias="kind")
-    spec: JsonValue = Field(alias="spec")
-    task_id: uuid.UUID = Field(alias="task_id")
-    updated_at: datetime.datetime = Field(alias="updated_at")
 
-class PublicRunOverview(BaseModel):
-    algorithm: Optional[str] = Field(alias="algorithm")
-    baseline_id: Optional[uuid.UUID] = Field(alias="baseline_id")
-    config: JsonValue = Field(alias="config")
-    created_at: datetime.datetime = Field(alias="created_at")
-    current_step: Optional[int] = Field(alias="current_step")
-    description: Optional[str] = Field(alias="description")
-    environment: Optional[str] = Field(alias="environment")
-    finished_at: Optional[datetime.datetime] = Field(alias="finished_at")
-    heartbeat_at: Optional[datetime.datetime] = Field(alias="heartbeat_at")
-    heartbeat_timeout_seconds: int = Field(alias="heartbeat_timeout_seconds")
-    id: uuid.UUID = Field(alias="id")
-    metadata: JsonValue = Field(alias="metadata")
-    name: str = Field(alias="name")
-    owner_id: Optional[uuid.UUID] = Field(alias="owner_id")
-    progress: Optional[float] = Field(alias="progress")
-    rewinds: Optional[List[int]] = Field(alias="rewinds")
-    run_name: Optional[str] = Field(alias="run_name")
-    shown_status: Optional[str] = Field(alias="shown_status")
-    started_at: Optional[datetime.datetime] = Field(alias="started_at")
-    status: str = Field(alias="status")
-    status_change_id: Optional[uuid.UUID] = Field(alias="status_change_id")
-    status_message: Optional[str] = Field(alias="status_message")
-    steps_done: Optional[int] = Field(alias="steps_done")
-    summary: JsonValue = Field(alias="summary")
-    tags: List[str] = Field(alias="tags")
-    timeline: int = Field(alias="timeline")
-    total_steps: Optional[int] = Field(alias="total_steps")
-    updated_at: datetime.datetime = Field(alias="updated_at")
-    visibility: str = Field(alias="visibility")
+class EvaluationResult(TypedDict):
+    """A row of evaluation_results."""
+
+    id: str
+    checkpoint_id: str
+    training_run_id: str | None
+    evaluation_id: str | None
+    task_id: str | None
+    environment: str
+    episode_count: int | None
+    success_rate: float | None
+    mean_reward: float | None
+    mean_turns: float | None
+    result_path: str | None
+    metrics: Any
+    created_at: str
+    updated_at: str
+
+
+class RolloutGroup(TypedDict):
+    """A row of rollout_groups."""
+
+    id: str
+    training_run_id: str | None
+    training_step_id: str | None
+    evaluation_id: str | None
+    task_id: str | None
+    number: int
+    task_description: str | None
+    metadata: Any
+    rollout_count: int
+    completed_count: int
+    success_count: int
+    reward_count: int
+    reward_sum: float
+    reward_squares: float
+    reward_mean: float | None
+    reward_std: float | None
+    created_at: str
+    updated_at: str
+
+
+class Rollout(TypedDict):
+    """A row of rollouts."""
+
+    id: str
+    training_run_id: str | None
+    group_id: str | None
+    task_id: str | None
+    source: RolloutSource
+    environment: str
+    episode_number: int | None
+    step: int | None
+    task_description: str | None
+    status: RolloutStatus
+    status_message: str | None
+    status_change_id: str | None
+    total_reward: float | None
+    step_count: int | None
+    result: Any | None
+    error: str | None
+    model: str | None
+    policy_version: int | None
+    seed: int | None
+    video_path: str | None
+    metadata: Any
+    worker_id: str | None
+    lease_expires_at: str | None
+    attempt: int
+    owner_id: str | None
+    timeline: int
+    rewound_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class AgentState(TypedDict):
+    """A row of agent_states."""
+
+    id: str
+    rollout_id: str
+    training_run_id: str | None
+    step_number: int
+    observation: str | None
+    action: str | None
+    thought: str | None
+    memory_summary: str | None
+    messages: Any | None
+    messages_from: int | None
+    chat: list[int] | None
+    model_response: Any | None
+    info: Any | None
+    duration_ms: float | None
+    model_duration_ms: float | None
+    environment_duration_ms: float | None
+    created_at: str
+
+
+class Observation(TypedDict):
+    """A row of observations."""
+
+    id: str
+    agent_state_id: str
+    training_run_id: str | None
+    position: int
+    kind: str
+    text: str | None
+    media_path: str | None
+
+
+class Generation(TypedDict):
+    """A row of generations."""
+
+    id: str
+    agent_state_id: str
+    training_run_id: str | None
+    position: int
+    model: str | None
+    policy_version: int | None
+    prompt_ids: list[int] | None
+    tokens_from: int | None
+    prompt: list[int] | None
+    completion_ids: list[int] | None
+    logprobs: list[float] | None
+    mask: list[bool] | None
+    advantages: list[float] | None
+    finish_reason: str | None
+
+
+class ToolCall(TypedDict):
+    """A row of tool_calls."""
+
+    id: str
+    agent_state_id: str
+    training_run_id: str | None
+    position: int
+    tool_name: str
+    tool_input: Any | None
+    tool_output: str | None
+    success: bool | None
+    error_message: str | None
+    execution_time_ms: float | None
+    created_at: str
+
+
+class Reward(TypedDict):
+    """A row of rewards."""
+
+    id: str
+    rollout_id: str
+    training_run_id: str | None
+    step_number: int | None
+    reward_type: str
+    reward: float
+    details: Any | None
+    created_at: str
+
+
+class Validation(TypedDict):
+    """A row of validations."""
+
+    id: str
+    rollout_id: str
+    training_run_id: str | None
+    validator_id: str | None
+    validator_name: str
+    verdict: Verdict
+    score: float | None
+    expected: str | None
+    actual: str | None
+    message: str | None
+    details: Any | None
+    created_at: str
+    updated_at: str
+
+
+class ValidationOverride(TypedDict):
+    """A row of validation_overrides."""
+
+    id: str
+    rollout_id: str
+    training_run_id: str | None
+    validation_id: str | None
+    verdict: OverrideVerdict | None
+    reason: str
+    old_status: str
+    new_status: str
+    made_by: str | None
+    made_by_name: str | None
+    created_at: str
+
+
+class Media(TypedDict):
+    """A row of media."""
+
+    id: str
+    training_run_id: str | None
+    rollout_id: str | None
+    agent_state_id: str | None
+    kind: MediaKind
+    bucket: str
+    path: str
+    content_type: str | None
+    size_bytes: int | None
+    checksum: str | None
+    width: int | None
+    height: int | None
+    duration_ms: float | None
+    metadata: Any
+    owner_id: str | None
+    created_at: str
+
+
+class Job(TypedDict):
+    """A row of jobs."""
+
+    id: str
+    training_run_id: str | None
+    backend: str
+    external_id: str | None
+    name: str | None
+    status: JobStatus
+    status_message: str | None
+    status_change_id: str | None
+    resources: Any
+    spec: Any
+    cost_usd: float | None
+    log_path: str | None
+    owner_id: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class MetricChunk(TypedDict):
+    """A row of metric_chunks."""
+
+    id: str
+    training_run_id: str
+    name: str
+    steps: list[int]
+    values: list[float]
+    times: list[str]
+    first_step: int
+    last_step: int
+    timeline: int
+    visible_to: int | None
+    updated_at: str
+
+
+class Member(TypedDict):
+    """A row of members."""
+
+    user_id: str
+    role: MemberRole
+    display_name: str | None
+    created_at: str
+    updated_at: str
+
+
+class StatusChange(TypedDict):
+    """A row of status_history."""
+
+    id: str
+    entity: str
+    entity_id: str
+    training_run_id: str | None
+    old_status: str | None
+    new_status: str
+    message: str | None
+    changed_by: str | None
+    changed_at: str
+
+
+class RunOverview(TrainingRun):
+    """A row of run_overview."""
+
+    shown_status: str
+    steps_done: int | None
+
+
+ROW_TYPES: dict[str, type] = {
+    "environments": Environment,
+    "tasks": Task,
+    "validators": Validator,
+    "training_runs": TrainingRun,
+    "training_steps": TrainingStep,
+    "model_checkpoints": ModelCheckpoint,
+    "evaluations": Evaluation,
+    "evaluation_results": EvaluationResult,
+    "rollout_groups": RolloutGroup,
+    "rollouts": Rollout,
+    "agent_states": AgentState,
+    "observations": Observation,
+    "generations": Generation,
+    "tool_calls": ToolCall,
+    "rewards": Reward,
+    "validations": Validation,
+    "media": Media,
+    "jobs": Job,
+    "metric_chunks": MetricChunk,
+}
+"""By kind of record: the type of its rows."""

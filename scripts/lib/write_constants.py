@@ -1,7 +1,7 @@
 """Write what Python and TypeScript share with the database: python scripts/lib/write_constants.py FOLDER
 
-Statuses, kinds, codes and the words that columns take are read from the database that DATABASE_URL names. Of the row
-models, which the Supabase CLI has written to FOLDER before, those stay that are used.
+Statuses, kinds, codes, the words that columns take and, for Python, the types of rows are read from the database that
+DATABASE_URL names.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-
-from openmanus_rl.records import MODELS
 
 HEADER = "Written by scripts/generate_types from the migrations. Do not edit."
 
@@ -36,6 +34,51 @@ CHOICES = {
     ("members", "role"): "MemberRole",
 }
 
+# What a row of a table is called in Python. A kind of record that is not named here stops the generator.
+ROWS = {
+    "environments": "Environment",
+    "tasks": "Task",
+    "validators": "Validator",
+    "training_runs": "TrainingRun",
+    "training_steps": "TrainingStep",
+    "model_checkpoints": "ModelCheckpoint",
+    "evaluations": "Evaluation",
+    "evaluation_results": "EvaluationResult",
+    "rollout_groups": "RolloutGroup",
+    "rollouts": "Rollout",
+    "agent_states": "AgentState",
+    "observations": "Observation",
+    "generations": "Generation",
+    "tool_calls": "ToolCall",
+    "rewards": "Reward",
+    "validations": "Validation",
+    "validation_overrides": "ValidationOverride",
+    "media": "Media",
+    "jobs": "Job",
+    "metric_chunks": "MetricChunk",
+    "members": "Member",
+    "status_history": "StatusChange",
+    "run_overview": "RunOverview",
+}
+# Views, and the tables whose columns they all have.
+VIEWS = {"run_overview": "training_runs"}
+# Of a view's columns Postgres does not know which are never null.
+NEVER_NULL = {("run_overview", "shown_status")}
+# What JSON holds of each type of the database.
+PYTHON_TYPES = {
+    "uuid": "str",
+    "text": "str",
+    "timestamp with time zone": "str",
+    "bigint": "int",
+    "integer": "int",
+    "smallint": "int",
+    "double precision": "float",
+    "real": "float",
+    "numeric": "float",
+    "boolean": "bool",
+    "jsonb": "Any",
+}
+
 
 @dataclass(frozen=True)
 class Constants:
@@ -46,6 +89,8 @@ class Constants:
     completed_rollout_statuses: list[str]
     record_kinds: list[str]
     error_codes: list[str]
+    columns: dict[str, dict[str, str]]
+    """By table or view: the columns, in their order, and the Python type of each."""
 
 
 def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Constants:
@@ -78,7 +123,24 @@ def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Consta
             " cross join lateral regexp_matches(p.prosrc, '''(OM\\d{3})''', 'g') m"
             " where p.pronamespace in ('public'::regnamespace, 'internal'::regnamespace) order by 1"
         ),
+        columns={table: _read_columns(connection, table) for table in ROWS},
     )
+
+
+def _read_columns(connection: psycopg.Connection[tuple[object, ...]], table: str) -> dict[str, str]:
+    found = connection.execute(
+        """select a.attname, format_type(a.atttypid, null), a.attnotnull from pg_catalog.pg_attribute a
+           where a.attrelid = format('public.%%I', %s::text)::regclass and a.attnum > 0 and not a.attisdropped
+           order by a.attnum""",
+        [table],
+    )
+    return {str(name): _python_type(table, str(name), str(type_), bool(required)) for name, type_, required in found}
+
+
+def _python_type(table: str, column: str, type_: str, is_required: bool) -> str:
+    element = PYTHON_TYPES[type_.removesuffix("[]")]
+    name = CHOICES.get((table, column)) or (f"list[{element}]" if type_.endswith("[]") else element)
+    return name if is_required or (table, column) in NEVER_NULL else f"{name} | None"
 
 
 def _read_choices(connection: psycopg.Connection[tuple[object, ...]]) -> dict[tuple[str, str], list[str]]:
@@ -191,23 +253,31 @@ def typescript_module(constants: Constants) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def used_models(text: str, record_kinds: Iterable[str]) -> str:
-    """Return rows.py without the classes that nothing uses: the recorder takes those of kinds, the rest is named."""
-    used = {*MODELS.values(), *("Public" + kind.title().replace("_", "") for kind in record_kinds)}
-    head, *classes = re.split(r"^(?=class )", text, flags=re.MULTILINE)
-    kept = [each.rstrip() for each in classes if re.match(r"class (\w+)", each)[1] in used]  # type: ignore[index]
-    body = "\n\n".join(kept)
-    missing = used - set(re.findall(r"^class (\w+)", body, flags=re.MULTILINE))
+def rows_module(constants: Constants) -> str:
+    """Return openmanus_rl/records/rows.py."""
+    missing = [kind for kind in constants.record_kinds if kind not in ROWS]
     if missing:
-        sys.exit(f"no such tables: {sorted(missing)}")
-
-    def imported(match: re.Match[str]) -> str:
-        names = [name for name in re.findall(r"\w+", match[2]) if re.search(rf"\b{name}\b", body)]
-        return f"from {match[1]} import {', '.join(names)}\n" if names else ""
-
-    statement = r"^from (?!__future__)(\S+) import \(?([\w\s,]+?)\)?\n(?=from|import|\s*\n|$)"
-    head = re.sub(statement, imported, head, flags=re.MULTILINE)
-    return f"{head.rstrip()}\n\n\n{body}\n"
+        sys.exit(f"name the rows of these tables in {Path(__file__).name}: {missing}")
+    used_words = sorted({name for (table, _), name in CHOICES.items() if table in ROWS})
+    lines = [
+        *_python_header(
+            "Rows of tables as the managers return them; ids and times are text, and JSON is what was put in it."
+        ),
+        "from typing import Any, TypedDict",
+        "",
+        f"from openmanus_rl.records.statuses import {', '.join(used_words)}",
+        "",
+        f"__all__ = [{_quoted(sorted(['ROW_TYPES', *ROWS.values()], key=_as_sorted))}]",
+    ]
+    for table, name in ROWS.items():
+        inherited = constants.columns[VIEWS[table]] if table in VIEWS else {}
+        base = ROWS[VIEWS[table]] if table in VIEWS else "TypedDict"
+        lines += ["", "", f"class {name}({base}):", f'    """A row of {table}."""', ""]
+        own = {column: type_ for column, type_ in constants.columns[table].items() if column not in inherited}
+        lines += [f"    {column}: {type_}" for column, type_ in own.items()]
+    lines += ["", "", "ROW_TYPES: dict[str, type] = {"]
+    lines += [f'    "{kind}": {ROWS[kind]},' for kind in constants.record_kinds]
+    return "\n".join([*lines, "}", '"""By kind of record: the type of its rows."""', ""])
 
 
 def _python_header(docstring: str) -> list[str]:
@@ -235,12 +305,11 @@ def main() -> None:
     with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
         constants = read_constants(connection)
     records = target / "openmanus_rl" / "records"
-    rows = records / "rows.py"
     written = {
         records / "statuses.py": statuses_module(constants),
         records / "kinds.py": kinds_module(constants),
         records / "codes.py": codes_module(constants),
-        rows: used_models(rows.read_text(), constants.record_kinds),
+        records / "rows.py": rows_module(constants),
         target / "supabase" / "functions" / "_shared" / "constants.ts": typescript_module(constants),
     }
     for path, text in written.items():

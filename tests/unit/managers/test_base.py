@@ -7,10 +7,20 @@ from typing import Any
 import pytest
 from pytest_httpx import HTTPXMock
 
-from openmanus_rl.errors import BadResponse, InvalidInput, SchemaMismatch
+from openmanus_rl.errors import BadResponse, InvalidInput, NotFoundError, SchemaMismatch
 from openmanus_rl.transport.client import Client
 from openmanus_rl.transport.retry import RetryPolicy
-from openmanus_rl.utils.supabase_db import EnvironmentManager, MemberManager, TrainingRunManager
+from openmanus_rl.utils.supabase_db import (
+    EnvironmentManager,
+    MemberManager,
+    ModelCheckpointManager,
+    RolloutManager,
+    ToolCallManager,
+    TrainingRunManager,
+    TrainingStepManager,
+    TurnManager,
+    ValidationManager,
+)
 
 RUN_ID = "0197a1e2-0000-7000-8000-000000000001"
 ENVIRONMENT: dict[str, Any] = {
@@ -74,3 +84,40 @@ def test_ties_are_broken_so_that_pages_do_not_overlap(client: Client, httpx_mock
 def test_a_sort_key_must_be_a_column(client: Client) -> None:
     with pytest.raises(InvalidInput):
         EnvironmentManager.using(client).list_environments(order_by="name; drop table")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: TrainingStepManager.using(client).list_steps(None),
+        lambda client: TurnManager.using(client).list_turns(None),
+        lambda client: ValidationManager.using(client).list_overrides(None),
+        lambda client: TrainingRunManager.using(client).update(None, name="x"),
+        lambda client: RolloutManager.using(client).list_rollouts(group_id="7"),
+        lambda client: ToolCallManager.using(client).list_tool_calls(agent_state_id=[RUN_ID, None]),
+    ],
+)
+def test_what_is_no_id_is_said_before_anything_is_asked(client: Client, call: Any) -> None:
+    with pytest.raises(InvalidInput, match="is not an id"):
+        call(client)
+
+
+def test_a_number_that_is_missing_is_none_of_those_that_are_there(client: Client, httpx_mock: HTTPXMock) -> None:
+    httpx_mock.add_response(json=[], is_reusable=True)
+
+    for call in (
+        lambda: TrainingStepManager.using(client).get_step(RUN_ID, None),  # type: ignore[arg-type]
+        lambda: TurnManager.using(client).get_by_step_number(RUN_ID, None),  # type: ignore[arg-type]
+        lambda: ModelCheckpointManager.using(client).get_by_number(RUN_ID, None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(NotFoundError):
+            call()
+    asked = [request.url.params for request in httpx_mock.get_requests()]
+    assert [params.get("step") or params.get("step_number") or params.get("checkpoint_number") for params in asked] == [
+        "is.null"
+    ] * 3
+
+
+def test_a_list_takes_paging_and_nothing_else(client: Client) -> None:
+    with pytest.raises(TypeError, match="limits"):
+        EnvironmentManager.using(client).list_environments(limits=3)  # type: ignore[call-arg]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from typing import get_type_hints
 
 import pytest
 
-from openmanus_rl.managers.base import Manager
+from openmanus_rl.managers.base import EditableManager, Manager
+from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange
+from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
 MANAGERS: dict[str, set[str]] = {
@@ -108,6 +111,14 @@ GUIDE: dict[str, list[str]] = {
 }
 
 
+# Rows of kinds of records that can change.
+EDITABLE = {
+    "EnvironmentManager", "EvaluationManager", "EvaluationResultManager", "ModelCheckpointManager",
+    "RolloutGroupManager", "RolloutManager", "TaskManager", "TrainingRunManager", "TrainingStepManager",
+    "ValidationManager", "ValidatorManager",
+}  # fmt: skip
+
+
 def own_names(manager: type) -> set[str]:
     return {name for name, value in vars(manager).items() if isinstance(value, classmethod) and name[0] != "_"}
 
@@ -125,6 +136,27 @@ def test_a_manager_has_exactly_these_methods(name: str) -> None:
 
     assert own_names(manager) == MANAGERS[name]
     assert issubclass(manager, Manager)
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_a_manager_of_what_can_change_updates_it(name: str) -> None:
+    assert issubclass(getattr(supabase_db, name), EditableManager) == (name in EDITABLE)
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_a_manager_returns_rows_of_its_table(name: str) -> None:
+    manager = getattr(supabase_db, name)
+
+    assert manager.row_type is {**ROW_TYPES, "members": Member, "status_history": StatusChange}[manager.table]
+    assert manager.using(Client.from_url_and_key("http://supabase.test", "sb_secret_x")).row_type is manager.row_type
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_what_a_manager_returns_is_typed(name: str) -> None:
+    manager = getattr(supabase_db, name)
+    returned = {method: get_type_hints(getattr(manager, method))["return"] for method in own_names(manager)}
+
+    assert {method for method, type_ in returned.items() if "dict[str, typing.Any]" in str(type_)} <= {"get_metrics"}
 
 
 @pytest.mark.parametrize("name", GUIDE)
