@@ -72,14 +72,18 @@ class Table:
 
 
 _COLUMNS = """
-select c.relname, c.relkind = 'v', obj_description(c.oid, 'pg_class'),
-  a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, col_description(c.oid, a.attnum),
+select c.relname, c.relkind = 'v' and c.relname not in (select kind from internal.record_kinds()),
+  obj_description(c.oid, 'pg_class'),
+  a.attname, format_type(a.atttypid, a.atttypmod),
+  (select b.attnotnull from pg_attribute b where b.attrelid = internal.table_of(c.relname) and b.attname = a.attname),
+  col_description(c.oid, a.attnum),
   (select case when n.nspname = 'public' then t.relname else n.nspname || '.' || t.relname end
-   from pg_constraint k join pg_class t on t.oid = k.confrelid join pg_namespace n on n.oid = t.relnamespace
-   where k.contype = 'f' and k.conrelid = c.oid and k.conkey = array[a.attnum] order by k.conname limit 1)
+   from internal.parents_of(internal.table_of(c.relname)) p
+   join pg_class t on t.oid = p.parent join pg_namespace n on n.oid = t.relnamespace
+   where p.field = a.attname order by t.relname limit 1)
 from pg_class c join pg_attribute a on a.attrelid = c.oid
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0 and not a.attisdropped
-order by c.relkind, c.relname, a.attnum
+order by 2, c.relname, a.attnum
 """
 
 

@@ -25,7 +25,8 @@ type Arguments<Name extends keyof Schema["Functions"]> = {
 };
 
 type Functions = {
-  [Name in keyof Schema["Functions"]]: { Args: Arguments<Name>; Returns: Results[Name] };
+  [Name in keyof Schema["Functions"]]: Name extends keyof Results ? { Args: Arguments<Name>; Returns: Results[Name] }
+    : Schema["Functions"][Name];
 };
 
 /** Where a column takes certain words only, these. */
@@ -34,10 +35,14 @@ type Worded<Columns, Words> = {
     : Columns[Column];
 };
 
+/** The columns of a table; the generator adds what can be embedded. */
+type Columns<Table extends { Row: object; ComputedFields: PropertyKey }> = Omit<Table["Row"], Table["ComputedFields"]>;
+
 type Tables = {
-  [Name in keyof Schema["Tables"]]: Name extends keyof Choices
-    ? Omit<Schema["Tables"][Name], "Row"> & { Row: Worded<Schema["Tables"][Name]["Row"], Choices[Name]> }
-    : Schema["Tables"][Name];
+  [Name in keyof Schema["Tables"]]: Omit<Schema["Tables"][Name], "Row"> & {
+    Row: Name extends keyof Choices ? Worded<Columns<Schema["Tables"][Name]>, Choices[Name]>
+      : Columns<Schema["Tables"][Name]>;
+  };
 };
 
 type Views = {
@@ -51,4 +56,4 @@ export type Database = Omit<Generated, "public"> & {
   public: Omit<Schema, "Functions" | "Tables" | "Views"> & { Functions: Functions; Tables: Tables; Views: Views };
 };
 
-export type Row<Name extends keyof Tables> = Tables[Name]["Row"];
+export type Row<Name extends keyof Tables | keyof Views> = (Tables & Views)[Name]["Row"];

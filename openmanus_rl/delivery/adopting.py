@@ -117,8 +117,7 @@ def _put(spool: Spool, meta: dict[str, Any], aside: Path, target: Path) -> None:
     for _ in range(_ATTEMPTS):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(mode=0o700)
-        _copy(spool.folder, aside)
-        if _is_whole(Spool(aside)):
+        if _copy(spool.folder, aside) and _is_whole(Spool(aside), source=spool):
             break
     else:
         raise LocalFileError(f"{spool.folder}: changes while it is copied", path=str(spool.folder))
@@ -152,18 +151,21 @@ def _busy(target: Path) -> LocalFileError:
     )
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path) -> bool:
+    """Copy a spool's files; False if a segment was delivered, and deleted, meanwhile."""
     # How far it was delivered first: what is delivered while this goes on is then copied too, or found to be missing.
     for name in ("progress.json", "refused.jsonl", "unwritten.json"):
         with suppress(FileNotFoundError):
             shutil.copyfile(source / name, target / name)
     # Links are left out: a home from elsewhere has no business in this machine's files.
     segments = sorted(path for path in source.glob("*.jsonl") if path.stem.isdigit() and not path.is_symlink())
-    for path in segments:
-        with suppress(FileNotFoundError):
+    try:
+        for path in segments:
             shutil.copyfile(path, target / path.name)
-    if segments and (last := target / segments[-1].name).exists():
-        _cut_torn_end(last)
+    except FileNotFoundError:
+        return False
+    if segments:
+        _cut_torn_end(target / segments[-1].name)
     blobs = source / "blobs"
     if blobs.is_dir():
         (target / "blobs").mkdir(mode=0o700)
@@ -171,6 +173,7 @@ def _copy(source: Path, target: Path) -> None:
             with suppress(FileNotFoundError):
                 if path.suffix != ".part" and not path.is_symlink():
                     _copy_blob(path, target / "blobs" / path.name)
+    return True
 
 
 def _copy_blob(path: Path, target: Path) -> None:
@@ -202,11 +205,13 @@ def _end_of_lines(segment: Path) -> int:
     return 0
 
 
-def _is_whole(spool: Spool) -> bool:
+def _is_whole(copy: Spool, *, source: Spool) -> bool:
     """Say whether the copy has all that was not delivered when it was begun."""
-    numbers = sorted(int(path.stem) for path in spool.folder.glob("*.jsonl") if path.stem.isdigit())
-    start = spool.progress.segment
-    return not numbers or (numbers[0] <= start and numbers == list(range(numbers[0], numbers[-1] + 1)))
+    numbers = sorted(int(path.stem) for path in copy.folder.glob("*.jsonl") if path.stem.isdigit())
+    if not numbers:
+        # There were none, or they were delivered between the two looks.
+        return source.progress.position == copy.progress.position
+    return numbers[0] <= copy.progress.segment and numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
 def _was_written_lately(folder: Path) -> bool:

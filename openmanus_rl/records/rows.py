@@ -243,6 +243,7 @@ class AgentState(TypedDict):
     rollout_id: str
     training_run_id: str | None
     step_number: int
+    reward: float | None
     observation: str | None
     action: str | None
     thought: str | None

@@ -130,7 +130,7 @@ def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Consta
 def _read_columns(connection: psycopg.Connection[tuple[object, ...]], table: str) -> dict[str, str]:
     found = connection.execute(
         """select a.attname, format_type(a.atttypid, null), a.attnotnull from pg_catalog.pg_attribute a
-           where a.attrelid = format('public.%%I', %s::text)::regclass and a.attnum > 0 and not a.attisdropped
+           where a.attrelid = internal.table_of(%s) and a.attnum > 0 and not a.attisdropped
            order by a.attnum""",
         [table],
     )

@@ -352,6 +352,12 @@ const taskHistory = fields({
 
 // All of them ------------------------------------------------------------------------------------------------------------
 
+type Functions = Database["public"]["Functions"];
+/** The functions that are called by name; those that take a row of a table are relationships, read by embedding. */
+type Called = {
+  [Name in keyof Functions]: Functions[Name] extends { Args: { "": unknown } } ? never : Name;
+}[keyof Functions];
+
 export const results = {
   change_status: v.looseObject({ id, status: text }),
   compare_evaluations: fields({
@@ -417,11 +423,21 @@ export const results = {
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,
-} satisfies Record<keyof Database["public"]["Functions"], v.GenericSchema>;
+} satisfies Record<Called, v.GenericSchema>;
 
 /** Views of which the generated types know less than the database does: which columns are never null. */
 export const views = {
   run_list: listedRun,
+  rewards: fields({
+    id,
+    rollout_id: id,
+    training_run_id: maybe(id),
+    step_number: maybe(count),
+    reward_type: text,
+    reward: double,
+    details: maybe(json),
+    created_at: time,
+  }),
 } satisfies { [Name in keyof Database["public"]["Views"]]?: v.GenericSchema };
 
 /** The filters of functions; one that is missing filters nothing. The database refuses any other. */

@@ -40,23 +40,101 @@ isOneToOne: true
                   ]
                 },"agent_states": {
                   Row: {
-                    "action": string | null,"chat": (number)[] | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"messages_from": number | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null
+                    "action": string | null,"chat": (number)[] | null,"created_at": string,"duration_ms": number | null,"environment_duration_ms": number | null,"id": string,"info": Json | null,"memory_summary": string | null,"messages": Json | null,"messages_from": number | null,"model_duration_ms": number | null,"model_response": Json | null,"observation": string | null,"reward": number | null,"rollout_id": string,"step_number": number,"thought": string | null,"training_run_id": string | null,"generations": {
+              "advantages": (number)[] | null,
+"agent_state_id": string,
+"completion_ids": (number)[] | null,
+"finish_reason": string | null,
+"id": string,
+"logprobs": (number)[] | null,
+"mask": (boolean)[] | null,
+"model": string | null,
+"policy_version": number | null,
+"position": number,
+"prompt": (number)[] | null,
+"prompt_ids": (number)[] | null,
+"tokens_from": number | null,
+"training_run_id": string | null
+            } | null,"media": {
+              "agent_state_id": string | null,
+"bucket": string,
+"checksum": string | null,
+"content_type": string | null,
+"created_at": string,
+"duration_ms": number | null,
+"height": number | null,
+"id": string,
+"kind": string,
+"metadata": NonNullable<Json>,
+"owner_id": string | null,
+"path": string,
+"rollout_id": string | null,
+"size_bytes": number | null,
+"training_run_id": string | null,
+"width": number | null
+            } | null,"observations": {
+              "agent_state_id": string,
+"id": string,
+"kind": string,
+"media_path": string | null,
+"position": number,
+"text": string | null,
+"training_run_id": string | null
+            } | null,"rollouts": {
+              "attempt": number,
+"created_at": string,
+"environment": string,
+"episode_number": number | null,
+"error": string | null,
+"finished_at": string | null,
+"group_id": string | null,
+"id": string,
+"lease_expires_at": string | null,
+"metadata": NonNullable<Json>,
+"model": string | null,
+"owner_id": string | null,
+"policy_version": number | null,
+"result": Json | null,
+"rewound_at": string | null,
+"seed": number | null,
+"source": string,
+"started_at": string | null,
+"status": string,
+"status_change_id": string | null,
+"status_message": string | null,
+"step": number | null,
+"step_count": number | null,
+"task_description": string | null,
+"task_id": string | null,
+"timeline": number,
+"total_reward": number | null,
+"training_run_id": string | null,
+"updated_at": string,
+"video_path": string | null,
+"worker_id": string | null
+            } | null,"tool_calls": {
+              "agent_state_id": string,
+"created_at": string,
+"error_message": string | null,
+"execution_time_ms": number | null,
+"id": string,
+"position": number,
+"success": boolean | null,
+"tool_input": Json | null,
+"tool_name": string,
+"tool_output": string | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "generations" | "media" | "observations" | "rollouts" | "tool_calls"
                   Insert: {
-                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id": string,"step_number": number,"thought"?: string | null,"training_run_id"?: string | null
+                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"reward"?: number | null,"rollout_id": string,"step_number": number,"thought"?: string | null,"training_run_id"?: string | null
                   }
                   Update: {
-                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
+                    "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"reward"?: number | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
                   }
                   Relationships: [
-                    {
-      foreignKeyName: "agent_states_rollout_id_fkey"
-      columns: ["rollout_id"]
-isOneToOne: false
-      referencedRelation: "rollouts"
-      referencedColumns: ["id"]
-    }
+                    
                   ]
                 },"environments": {
                   Row: {
@@ -144,9 +222,28 @@ isOneToOne: false
                   ]
                 },"generations": {
                   Row: {
-                    "advantages": (number)[] | null,"agent_state_id": string,"completion_ids": (number)[] | null,"finish_reason": string | null,"id": string,"logprobs": (number)[] | null,"mask": (boolean)[] | null,"model": string | null,"policy_version": number | null,"position": number,"prompt": (number)[] | null,"prompt_ids": (number)[] | null,"tokens_from": number | null,"training_run_id": string | null
+                    "advantages": (number)[] | null,"agent_state_id": string,"completion_ids": (number)[] | null,"finish_reason": string | null,"id": string,"logprobs": (number)[] | null,"mask": (boolean)[] | null,"model": string | null,"policy_version": number | null,"position": number,"prompt": (number)[] | null,"prompt_ids": (number)[] | null,"tokens_from": number | null,"training_run_id": string | null,"agent_states": {
+              "action": string | null,
+"chat": (number)[] | null,
+"created_at": string,
+"duration_ms": number | null,
+"environment_duration_ms": number | null,
+"id": string,
+"info": Json | null,
+"memory_summary": string | null,
+"messages": Json | null,
+"messages_from": number | null,
+"model_duration_ms": number | null,
+"model_response": Json | null,
+"observation": string | null,
+"reward": number | null,
+"rollout_id": string,
+"step_number": number,
+"thought": string | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "agent_states"
                   Insert: {
                     "advantages"?: (number)[] | null,"agent_state_id": string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt"?: (number)[] | null,"prompt_ids"?: (number)[] | null,"tokens_from"?: number | null,"training_run_id"?: string | null
                   }
@@ -154,13 +251,7 @@ isOneToOne: false
                     "advantages"?: (number)[] | null,"agent_state_id"?: string,"completion_ids"?: (number)[] | null,"finish_reason"?: string | null,"id"?: string,"logprobs"?: (number)[] | null,"mask"?: (boolean)[] | null,"model"?: string | null,"policy_version"?: number | null,"position"?: number,"prompt"?: (number)[] | null,"prompt_ids"?: (number)[] | null,"tokens_from"?: number | null,"training_run_id"?: string | null
                   }
                   Relationships: [
-                    {
-      foreignKeyName: "generations_agent_state_id_fkey"
-      columns: ["agent_state_id"]
-isOneToOne: false
-      referencedRelation: "agent_states"
-      referencedColumns: ["id"]
-    }
+                    
                   ]
                 },"jobs": {
                   Row: {
@@ -196,9 +287,28 @@ isOneToOne: false
                   ]
                 },"media": {
                   Row: {
-                    "agent_state_id": string | null,"bucket": string,"checksum": string | null,"content_type": string | null,"created_at": string,"duration_ms": number | null,"height": number | null,"id": string,"kind": string,"metadata": NonNullable<Json>,"owner_id": string | null,"path": string,"rollout_id": string | null,"size_bytes": number | null,"training_run_id": string | null,"width": number | null
+                    "agent_state_id": string | null,"bucket": string,"checksum": string | null,"content_type": string | null,"created_at": string,"duration_ms": number | null,"height": number | null,"id": string,"kind": string,"metadata": NonNullable<Json>,"owner_id": string | null,"path": string,"rollout_id": string | null,"size_bytes": number | null,"training_run_id": string | null,"width": number | null,"agent_states": {
+              "action": string | null,
+"chat": (number)[] | null,
+"created_at": string,
+"duration_ms": number | null,
+"environment_duration_ms": number | null,
+"id": string,
+"info": Json | null,
+"memory_summary": string | null,
+"messages": Json | null,
+"messages_from": number | null,
+"model_duration_ms": number | null,
+"model_response": Json | null,
+"observation": string | null,
+"reward": number | null,
+"rollout_id": string,
+"step_number": number,
+"thought": string | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "agent_states"
                   Insert: {
                     "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind": string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path": string,"rollout_id"?: string | null,"size_bytes"?: number | null,"training_run_id"?: string | null,"width"?: number | null
                   }
@@ -207,12 +317,6 @@ isOneToOne: false
                   }
                   Relationships: [
                     {
-      foreignKeyName: "media_agent_state_id_fkey"
-      columns: ["agent_state_id"]
-isOneToOne: false
-      referencedRelation: "agent_states"
-      referencedColumns: ["id"]
-    },{
       foreignKeyName: "media_rollout_id_fkey"
       columns: ["rollout_id"]
 isOneToOne: false
@@ -318,9 +422,28 @@ isOneToOne: false
                   ]
                 },"observations": {
                   Row: {
-                    "agent_state_id": string,"id": string,"kind": string,"media_path": string | null,"position": number,"text": string | null,"training_run_id": string | null
+                    "agent_state_id": string,"id": string,"kind": string,"media_path": string | null,"position": number,"text": string | null,"training_run_id": string | null,"agent_states": {
+              "action": string | null,
+"chat": (number)[] | null,
+"created_at": string,
+"duration_ms": number | null,
+"environment_duration_ms": number | null,
+"id": string,
+"info": Json | null,
+"memory_summary": string | null,
+"messages": Json | null,
+"messages_from": number | null,
+"model_duration_ms": number | null,
+"model_response": Json | null,
+"observation": string | null,
+"reward": number | null,
+"rollout_id": string,
+"step_number": number,
+"thought": string | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "agent_states"
                   Insert: {
                     "agent_state_id": string,"id"?: string,"kind": string,"media_path"?: string | null,"position"?: number,"text"?: string | null,"training_run_id"?: string | null
                   }
@@ -328,33 +451,7 @@ isOneToOne: false
                     "agent_state_id"?: string,"id"?: string,"kind"?: string,"media_path"?: string | null,"position"?: number,"text"?: string | null,"training_run_id"?: string | null
                   }
                   Relationships: [
-                    {
-      foreignKeyName: "observations_agent_state_id_fkey"
-      columns: ["agent_state_id"]
-isOneToOne: false
-      referencedRelation: "agent_states"
-      referencedColumns: ["id"]
-    }
-                  ]
-                },"rewards": {
-                  Row: {
-                    "created_at": string,"details": Json | null,"id": string,"reward": number,"reward_type": string,"rollout_id": string,"step_number": number | null,"training_run_id": string | null
-                  }
-                  ComputedFields: never
-                  Insert: {
-                    "created_at"?: string,"details"?: Json | null,"id"?: string,"reward": number,"reward_type"?: string,"rollout_id": string,"step_number"?: number | null,"training_run_id"?: string | null
-                  }
-                  Update: {
-                    "created_at"?: string,"details"?: Json | null,"id"?: string,"reward"?: number,"reward_type"?: string,"rollout_id"?: string,"step_number"?: number | null,"training_run_id"?: string | null
-                  }
-                  Relationships: [
-                    {
-      foreignKeyName: "rewards_rollout_id_fkey"
-      columns: ["rollout_id"]
-isOneToOne: false
-      referencedRelation: "rollouts"
-      referencedColumns: ["id"]
-    }
+                    
                   ]
                 },"rewinds": {
                   Row: {
@@ -472,9 +569,37 @@ isOneToOne: false
                   ]
                 },"rollouts": {
                   Row: {
-                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"rewound_at": string | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"timeline": number,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null
+                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"rewound_at": string | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"timeline": number,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null,"agent_states": {
+              "action": string | null,
+"chat": (number)[] | null,
+"created_at": string,
+"duration_ms": number | null,
+"environment_duration_ms": number | null,
+"id": string,
+"info": Json | null,
+"memory_summary": string | null,
+"messages": Json | null,
+"messages_from": number | null,
+"model_duration_ms": number | null,
+"model_response": Json | null,
+"observation": string | null,
+"reward": number | null,
+"rollout_id": string,
+"step_number": number,
+"thought": string | null,
+"training_run_id": string | null
+            } | null,"rewards": {
+              "created_at": string | null,
+"details": Json | null,
+"id": string | null,
+"reward": number | null,
+"reward_type": string | null,
+"rollout_id": string | null,
+"step_number": number | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "agent_states" | "rewards"
                   Insert: {
                     "attempt"?: number,"created_at"?: string,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
                   }
@@ -562,9 +687,28 @@ isOneToOne: false
                   ]
                 },"tool_calls": {
                   Row: {
-                    "agent_state_id": string,"created_at": string,"error_message": string | null,"execution_time_ms": number | null,"id": string,"position": number,"success": boolean | null,"tool_input": Json | null,"tool_name": string,"tool_output": string | null,"training_run_id": string | null
+                    "agent_state_id": string,"created_at": string,"error_message": string | null,"execution_time_ms": number | null,"id": string,"position": number,"success": boolean | null,"tool_input": Json | null,"tool_name": string,"tool_output": string | null,"training_run_id": string | null,"agent_states": {
+              "action": string | null,
+"chat": (number)[] | null,
+"created_at": string,
+"duration_ms": number | null,
+"environment_duration_ms": number | null,
+"id": string,
+"info": Json | null,
+"memory_summary": string | null,
+"messages": Json | null,
+"messages_from": number | null,
+"model_duration_ms": number | null,
+"model_response": Json | null,
+"observation": string | null,
+"reward": number | null,
+"rollout_id": string,
+"step_number": number,
+"thought": string | null,
+"training_run_id": string | null
+            } | null
                   }
-                  ComputedFields: never
+                  ComputedFields: "agent_states"
                   Insert: {
                     "agent_state_id": string,"created_at"?: string,"error_message"?: string | null,"execution_time_ms"?: number | null,"id"?: string,"position"?: number,"success"?: boolean | null,"tool_input"?: Json | null,"tool_name": string,"tool_output"?: string | null,"training_run_id"?: string | null
                   }
@@ -572,13 +716,7 @@ isOneToOne: false
                     "agent_state_id"?: string,"created_at"?: string,"error_message"?: string | null,"execution_time_ms"?: number | null,"id"?: string,"position"?: number,"success"?: boolean | null,"tool_input"?: Json | null,"tool_name"?: string,"tool_output"?: string | null,"training_run_id"?: string | null
                   }
                   Relationships: [
-                    {
-      foreignKeyName: "tool_calls_agent_state_id_fkey"
-      columns: ["agent_state_id"]
-isOneToOne: false
-      referencedRelation: "agent_states"
-      referencedColumns: ["id"]
-    }
+                    
                   ]
                 },"training_runs": {
                   Row: {
@@ -733,6 +871,52 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"rewards": {
+                  Row: {
+                    "created_at": string | null,"details": Json | null,"id": string | null,"reward": number | null,"reward_type": string | null,"rollout_id": string | null,"step_number": number | null,"training_run_id": string | null,"rollouts": {
+              "attempt": number,
+"created_at": string,
+"environment": string,
+"episode_number": number | null,
+"error": string | null,
+"finished_at": string | null,
+"group_id": string | null,
+"id": string,
+"lease_expires_at": string | null,
+"metadata": NonNullable<Json>,
+"model": string | null,
+"owner_id": string | null,
+"policy_version": number | null,
+"result": Json | null,
+"rewound_at": string | null,
+"seed": number | null,
+"source": string,
+"started_at": string | null,
+"status": string,
+"status_change_id": string | null,
+"status_message": string | null,
+"step": number | null,
+"step_count": number | null,
+"task_description": string | null,
+"task_id": string | null,
+"timeline": number,
+"total_reward": number | null,
+"training_run_id": string | null,
+"updated_at": string,
+"video_path": string | null,
+"worker_id": string | null
+            } | null
+                  }
+                  ComputedFields: "rollouts"
+                  Insert: {
+                           "created_at"?: string | null,"details"?: Json | null,"id"?: string | null,"reward"?: number | null,"reward_type"?: string | null,"rollout_id"?: string | null,"step_number"?: number | null,"training_run_id"?: string | null
+                         }
+                        Update: {
+                           "created_at"?: string | null,"details"?: Json | null,"id"?: string | null,"reward"?: number | null,"reward_type"?: string | null,"rollout_id"?: string | null,"step_number"?: number | null,"training_run_id"?: string | null
+                         }
+                        Relationships: [
+                    
+                  ]
                 },"run_list": {
                   Row: {
                     "algorithm": string | null,"average_reward": number | null,"average_turns": number | null,"baseline_id": string | null,"completed_count": number | null,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"name": string,"owner_id": string | null,"owner_name": string | null,"progress": number | null,"rollout_count": number | null,"run_name": string | null,"search_text": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_message": string | null,"steps_done": number | null,"success_count": number | null,"success_rate": number | null,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
@@ -770,7 +954,43 @@ isOneToOne: false
                 }
           }
           Functions: {
-            "change_status":
+            "agent_states":
+{ Args: { "": Database["public"]['Tables']["generations"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "generations"
+        to: "agent_states"
+        isOneToOne: true
+        isSetofReturn: true
+      } } |
+{ Args: { "": Database["public"]['Tables']["media"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "media"
+        to: "agent_states"
+        isOneToOne: true
+        isSetofReturn: true
+      } } |
+{ Args: { "": Database["public"]['Tables']["observations"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "observations"
+        to: "agent_states"
+        isOneToOne: true
+        isSetofReturn: true
+      } } |
+{ Args: { "": Database["public"]['Tables']["rollouts"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "rollouts"
+        to: "agent_states"
+        isOneToOne: false
+        isSetofReturn: true
+      } } |
+{ Args: { "": Database["public"]['Tables']["tool_calls"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "tool_calls"
+        to: "agent_states"
+        isOneToOne: true
+        isSetofReturn: true
+      } },
+"change_status":
 { Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
                            },
 "compare_evaluations":
@@ -782,6 +1002,14 @@ isOneToOne: false
 "generation_prompt":
 { Args: { "generation_id": string }; Returns: (number)[]
                            },
+"generations":
+{ Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.generations with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "agent_states"
+        to: "generations"
+        isOneToOne: false
+        isSetofReturn: true
+      } },
 "group_comparison":
 { Args: { "group_id": string }; Returns: Json
                            },
@@ -797,18 +1025,42 @@ isOneToOne: false
 "list_tasks":
 { Args: { "after"?: Json,"filters"?: Json,"page_size"?: number,"recent"?: number }; Returns: Json
                            },
+"media":
+{ Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.media with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "agent_states"
+        to: "media"
+        isOneToOne: false
+        isSetofReturn: true
+      } },
 "metric_names":
 { Args: { "training_run_id": string }; Returns: Json
                            },
 "metric_series":
 { Args: { "from_step"?: number,"max_points"?: number,"names"?: (string)[],"timeline"?: number,"to_step"?: number,"training_run_id": string }; Returns: Json
                            },
+"observations":
+{ Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.observations with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "agent_states"
+        to: "observations"
+        isOneToOne: false
+        isSetofReturn: true
+      } },
 "override_validation":
 { Args: { "reason": string,"rollout_id": string,"validation_id"?: string,"verdict": string }; Returns: Json
                            },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_rewinds"?: Json,"known_step"?: number,"known_timeline"?: number,"may_begin"?: boolean,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
                            },
+"rewards":
+{ Args: { "": Database["public"]['Tables']["rollouts"]['Row'] }; Returns: { error: true } & "the function public.rewards with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "rollouts"
+        to: "rewards"
+        isOneToOne: false
+        isSetofReturn: true
+      } },
 "rollout_outline":
 { Args: { "rollout_id": string }; Returns: Json
                            },
@@ -818,6 +1070,21 @@ isOneToOne: false
 "rollout_turns":
 { Args: { "from_step"?: number,"max_chars"?: number,"rollout_id": string,"turn_count"?: number }; Returns: Json
                            },
+"rollouts":
+{ Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.rollouts with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "agent_states"
+        to: "rollouts"
+        isOneToOne: true
+        isSetofReturn: true
+      } } |
+{ Args: { "": Database["public"]['Views']["rewards"]['Row'] }; Returns: { error: true } & "the function public.rollouts with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "rewards"
+        to: "rollouts"
+        isOneToOne: true
+        isSetofReturn: true
+      } },
 "run_facets":
 { Args: Record<PropertyKey, never>; Returns: Json
                            },
@@ -839,6 +1106,14 @@ isOneToOne: false
 "task_history":
 { Args: { "buckets"?: number,"sample"?: number,"task_id": string }; Returns: Json
                            },
+"tool_calls":
+{ Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.tool_calls with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
+                          SetofOptions: {
+        from: "agent_states"
+        to: "tool_calls"
+        isOneToOne: false
+        isSetofReturn: true
+      } },
 "turn_chat":
 { Args: { "agent_state_id": string }; Returns: Json
                            },

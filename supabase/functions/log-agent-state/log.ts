@@ -54,7 +54,8 @@ function explainConflict(refusal: FunctionError, { rollout_id, step_number, rewa
         "to repeat a request send the id it was sent with, to add a turn another step_number",
     );
   }
-  if (kind === "rewards" && isTaken) {
+  // A reward that the turn holds itself, or one beside it.
+  if (kind === "agent_states" && field === "reward" || kind === "rewards" && isTaken) {
     return conflict(
       `rollout ${rollout_id} already has a reward of type ${reward?.type ?? "step"} for step_number ${step_number}; ` +
         "leave the reward out, or give it another type",

@@ -464,7 +464,7 @@ def test_turns_come_with_all_that_belongs_to_them(db: Connection) -> None:
     )
     assert (turn["action_chars"], turn["memory_summary_chars"]) == (2, 1)
     assert (turn["has_messages"], turn["has_model_response"]) == (True, True)
-    [made], [sight], [medium], [reward], [generation] = (
+    [made], [sight], [medium], [reward, own], [generation] = (
         turn[kind] for kind in ("tool_calls", "observations", "media", "rewards", "generations")
     )
     same("tool_calls", made, "id", "position", "tool_name", "tool_input", "tool_output", "success", "execution_time_ms")
@@ -472,6 +472,7 @@ def test_turns_come_with_all_that_belongs_to_them(db: Connection) -> None:
     same("observations", sight, "position", "kind", "text", "media_path")
     same("media", medium, "id", "kind", "bucket", "path", "content_type", "width", "height", "duration_ms")
     same("rewards", reward, "reward_type", "reward", "details")
+    assert own == {"reward_type": "step", "reward": records["agent_states"]["reward"], "details": None}
     same("generations", generation, "id", "position", "model", "policy_version", "finish_reason")
     assert (generation["completion_tokens"], generation["prompt_tokens"]) == (2, 3)
     assert (generation["mean_logprob"], generation["mean_advantage"], generation["has_logprobs"]) == (-0.375, 0.5, True)

@@ -85,6 +85,10 @@ class Database:
         self._fingerprint_query = " union all ".join(
             f"select '{table}', count(*), sum(xmin::text::bigint) from public.{table}" for (table,) in tables
         )
+        self._fingerprint_query += (
+            " union all select 'rewards', count(*), (select sum(xmin::text::bigint) from internal.rewards)"
+            " from public.rewards"
+        )
         self._snapshot: str | None = None
         self._fingerprint: list[tuple[Any, ...]] = []
 
