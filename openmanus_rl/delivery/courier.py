@@ -19,7 +19,6 @@ from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
 from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
 from openmanus_rl.spool.files import is_alive
-from openmanus_rl.spool.left_open import REASON, as_entries
 from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ _LOOK_SECONDS = 0.005
 ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
 _LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
+_INTERRUPTED = "the process that recorded it ended before it did"
 
 
 def describe_rest(root: Path) -> str:
@@ -168,9 +168,9 @@ class Courier:
         self._retry_refused(spool, route)
         if route.is_finished():
             route.count_unwritten()
-            if not spool.may_go_on_elsewhere() and (cut_short := spool.progress.open):
-                self._connected().interrupt(as_entries(cut_short), REASON)
-                spool.save(replace(spool.progress, open={}))
+            if not spool.may_go_on_elsewhere() and (progress := spool.progress).open:
+                self._connected().interrupt(progress.open_entries(), _INTERRUPTED)
+                spool.save(replace(progress, open={}))
             route.close()
             del self._routes[spool.folder]
         return moved

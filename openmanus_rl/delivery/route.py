@@ -15,12 +15,11 @@ from openmanus_rl.delivery.batches import Load
 from openmanus_rl.delivery.ends import load_with_ends, without_refused
 from openmanus_rl.delivery.reading import SpoolBatch, SpoolReader
 from openmanus_rl.delivery.resending import resend
-from openmanus_rl.errors import OpenManusError
+from openmanus_rl.errors import LocalFileError, OpenManusError
 from openmanus_rl.media.blobs import forget_blobs, sweep_blobs
 from openmanus_rl.spool.files import is_alive, lock_file, read_unwritten, segment_path
-from openmanus_rl.spool.left_open import still_open
-from openmanus_rl.spool.reached import note_progress
 from openmanus_rl.spool.refusals import count_places, identity, name_of
+from openmanus_rl.spool.run_state import note_delivered
 from openmanus_rl.spool.spools import DONE_SUFFIX, Progress, Spool
 
 __all__ = ["Route"]
@@ -83,6 +82,10 @@ class Route:
         refused = self._keep_refused(entries) + progress.discarded if entries else progress.refused
         taken = progress.taken + batch.taken
         self._keep_damaged(batch)
+        if self._meta is not None:
+            # Delivery goes on without the note: on a full disk, it is what makes room.
+            with suppress(OSError, LocalFileError):
+                note_delivered(self._spool.folder.parent, self._meta, batch.records)
         self._spool.save(
             replace(
                 progress,
@@ -94,13 +97,9 @@ class Route:
                 damaged=progress.damaged + batch.damaged,
                 damage=progress.damage or next(iter(batch.damage.values()), None),
                 error=None,
-                open=still_open(progress.open, without_refused(batch.records, refusals)),
+                open=progress.open_after(without_refused(batch.records, refusals)),
             )
         )
-        if self._meta is not None:
-            # A note that a full disk has no room for is not worth that the segments, below, go on filling it.
-            with suppress(OSError):
-                note_progress(self._spool.folder.parent, self._meta, batch.records)
         # After that was written down: read again, the records would need their files again.
         delivered = [record for records in batch.records.values() for record in records]
         forget_blobs(self._spool.folder, delivered, but=[entry["record"] for entry in entries])

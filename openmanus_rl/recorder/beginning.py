@@ -1,4 +1,9 @@
-"""Where a run begins or goes on: by the database if it answers in time, else by what this machine knows."""
+"""Decides where a run starts or resumes.
+
+Two places know how far a run has come: the database, and this machine (`spool.run_state`). The database is asked first,
+within a time limit; if it does not answer, or does not have the run yet, this machine's state is used. `job` names the
+launch, so that all of its processes get one answer. Environment variables (`membership`) only hand the answer on.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +26,14 @@ from openmanus_rl.errors import (
 from openmanus_rl.local.embedded import has_database
 from openmanus_rl.recorder.asking import within
 from openmanus_rl.settings import Settings
-from openmanus_rl.spool.reached import Reached, reached_here, rewind_here
 from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.run_state import RunState, local_state, rewind_locally
 from openmanus_rl.transport.filters import Filter
 
 if TYPE_CHECKING:
     from openmanus_rl.transport.client import Client
 
-__all__ = ["Beginning", "Resume", "RewindTo", "Wish", "begin"]
+__all__ = ["Beginning", "Resume", "RewindTo", "StartRequest", "begin"]
 
 _logger = logging.getLogger(__name__)
 
@@ -37,157 +42,163 @@ RewindTo = int | Literal["last"]
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Which run is to be begun or gone on with, and how."""
+class StartRequest:
+    """Which run to start or resume, and how."""
 
     run_id: str
-    """The id that follows from its name or its job: the same in every process, also while nobody can be asked."""
+    """Derived from the run's name or its job, so that every process has the same id without asking."""
     run_name: str | None
     launch_id: str
-    """What all processes of one launch say, so that what they do together is done once."""
+    """The same in all processes of one launch: a rewind by several of them is done once."""
     resume: Resume = "allow"
     rewind_to: RewindTo | None = None
     is_shared: bool = False
-    """Whether other processes of the launch begin it too, and must be told the same."""
+    """Whether other processes of the launch start the run too, and must get the same answer."""
 
     @property
     def label(self) -> str:
-        """What to call the run in messages."""
+        """The run's name or id, for messages."""
         return self.run_name or self.run_id
 
     @property
     def needs_answer(self) -> bool:
-        """Whether a guess would not do."""
+        """Whether it is an error if neither the database nor this machine knows the run."""
         return self.resume != "allow" or self.rewind_to is not None
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """A run, and where it is gone on with."""
+    """A run, and where to continue it."""
 
     run_id: str
     rewinds: tuple[int, ...] = ()
     next_step: int = 0
     next_episode: int = 0
     resumed_by: str | None = None
-    """The launch that the database knows to have gone on with it."""
+    """The launch id under which the database resumed the run; None if it did not."""
     is_new: bool = False
-    """Whether nobody can have begun it before this launch."""
+    """Whether the run cannot have existed before this launch."""
 
 
-def begin(settings: Settings, wish: Wish, *, is_offline: bool = False) -> Beginning:
-    """Return where to begin or go on; within the time limit for asking, and nothing is asked where nobody can know."""
+def begin(settings: Settings, request: StartRequest, *, is_offline: bool = False) -> Beginning:
+    """Return where to start or resume, within `ask_timeout_seconds`; without a database yet, nothing is asked."""
     root = spool_root(settings)
     has_record = not settings.is_embedded or has_database(settings.home)
     if is_offline or not has_record:
-        here = reached_here(root, wish.run_id)
-        return _by_this_machine(root, wish, here, is_new=not has_record and not here.is_known)
+        here = local_state(root, request.run_id)
+        return _by_this_machine(root, request, here, is_new=not has_record and not here.is_known)
     try:
-        found = _ask_in_time(settings, root, wish)
+        found = _ask_in_time(settings, root, request)
     except ConflictError:
         raise
     except OpenManusError as error:
-        return _without_answer(root, wish, error)
+        return _without_answer(root, request, error)
     if isinstance(found, Beginning):
         return found
-    # The database does not have it, but it may have begun while that was away, and still lie in a spool.
-    return _by_this_machine(root, wish, found, is_new=not found.is_known)
+    # The database does not have the run, but spools may: it may have been recorded while the database was away.
+    return _by_this_machine(root, request, found, is_new=not found.is_known)
 
 
-def _by_this_machine(root: Path, wish: Wish, here: Reached, *, is_new: bool = False) -> Beginning:
-    if wish.resume == "must" and not here.is_known:
+def _by_this_machine(root: Path, request: StartRequest, here: RunState, *, is_new: bool = False) -> Beginning:
+    if request.resume == "must" and not here.is_known:
         raise NotFoundError(
-            f"run {wish.label}: there is none to resume", field="run_name", hint='resume="allow" begins it'
+            f"run {request.label}: there is none to resume", field="run_name", hint='resume="allow" starts it'
         )
-    if wish.resume == "never" and here.is_known:
-        raise _it_is_there(wish)
-    if wish.rewind_to is not None and here.is_known:
-        to_step = None if wish.rewind_to == "last" else wish.rewind_to
-        here = rewind_here(root, wish.run_id, to_step, launch_id=wish.launch_id)
-    next_episode = 0 if here.episode is None else here.episode + 1
-    return Beginning(wish.run_id, here.rewinds, here.next_step, next_episode=next_episode, is_new=is_new)
+    if request.resume == "never" and here.is_known:
+        raise _it_is_there(request)
+    if request.rewind_to is not None and here.is_known:
+        to_step = None if request.rewind_to == "last" else request.rewind_to
+        here = rewind_locally(root, request.run_id, to_step, launch_id=request.launch_id)
+    return Beginning(request.run_id, here.rewinds, here.next_step, here.next_episode, is_new=is_new)
 
 
-def _without_answer(root: Path, wish: Wish, error: OpenManusError) -> Beginning:
-    here = reached_here(root, wish.run_id)
-    if wish.needs_answer and not here.is_known:
+def _without_answer(root: Path, request: StartRequest, error: OpenManusError) -> Beginning:
+    here = local_state(root, request.run_id)
+    if request.needs_answer and not here.is_known:
         if not isinstance(error, (TransientError, StackError)):
             raise error
         raise type(error)(
-            f"run {wish.label}: whether it is there can't be asked now ({error.message}), and nobody here knows",
+            f"run {request.label}: whether it is there can't be asked now ({error.message}), and nobody here knows",
             hint='try again; resume="allow" without a rewind needs no answer',
         ) from error
-    begun = _by_this_machine(root, wish, here)
+    begun = _by_this_machine(root, request, here)
     _logger.warning(
         "run %s: whether it is there can't be asked now (%s); going on with step %d, by what this machine knows",
-        wish.label, error, begun.next_step,
+        request.label, error, begun.next_step,
     )  # fmt: skip
     return begun
 
 
-def _ask_in_time(settings: Settings, root: Path, wish: Wish) -> Beginning | Reached:
+def _ask_in_time(settings: Settings, root: Path, request: StartRequest) -> Beginning | RunState:
     limit = settings.ask_timeout_seconds
     hasty = settings.model_copy(
         update={
             "connect_timeout_seconds": min(limit, settings.connect_timeout_seconds),
             "request_timeout_seconds": min(limit, settings.request_timeout_seconds),
-            # Once is enough where training can go on without an answer.
-            "retry_limit_seconds": min(limit, settings.retry_limit_seconds) if wish.needs_answer else 0.0,
+            # No retries if training can start without an answer.
+            "retry_limit_seconds": min(limit, settings.retry_limit_seconds) if request.needs_answer else 0.0,
         }
     )
     is_late = threading.Event()
     try:
-        return within(limit, lambda: _ask(hasty, root, wish, is_late), attempt=f"run {wish.label}: ask where it is")
+        attempt = f"run {request.label}: ask where it is"
+        return within(limit, lambda: _ask(hasty, root, request, is_late), attempt=attempt)
     except TimeoutExceeded:
         is_late.set()
         raise
 
 
-def _ask(settings: Settings, root: Path, wish: Wish, is_late: threading.Event) -> Beginning | Reached:
-    """Return where the run is, gone on with; if the database does not have it, what is on its way there."""
+def _ask(settings: Settings, root: Path, request: StartRequest, is_late: threading.Event) -> Beginning | RunState:
+    """Resume the run in the database; if it does not have the run, return what the spools say about it."""
     client = open_client(settings)
     try:
-        found, here = _find(client, root, wish)
+        found, here = _find(client, root, request)
         if is_late.is_set():
             return here
         if found is None:
-            return _begin_together(client, root, wish, here) if wish.is_shared else here
-        if wish.resume == "never":
-            raise _it_is_there(wish)
-        return _resume(client, wish, here, str(found["id"]), int(found["timeline"]))
+            return _begin_together(client, root, request, here) if request.is_shared else here
+        if request.resume == "never":
+            raise _it_is_there(request)
+        return _resume(client, request, here, str(found["id"]), int(found["timeline"]))
     finally:
         client.door.close()
 
 
-def _find(client: Client, root: Path, wish: Wish) -> tuple[dict[str, Any] | None, Reached]:
-    """Return a run as the database has it, None if it does not, and what of it was still in spools then."""
-    of_run = Filter.eq("run_name", wish.run_name) if wish.run_name is not None else Filter.eq("id", wish.run_id)
-    # In this order: what is delivered between the two looks went from the first place to the second.
-    here = reached_here(root, wish.run_id, undelivered_only=True)
+def _find(client: Client, root: Path, request: StartRequest) -> tuple[dict[str, Any] | None, RunState]:
+    """Return the run's row in the database, None if there is none, and its state in the spools before that."""
+    name = request.run_name
+    of_run = Filter.eq("run_name", name) if name is not None else Filter.eq("id", request.run_id)
+    # Spools first: what is delivered in between moves from them to the database, so neither look misses it.
+    here = local_state(root, request.run_id, undelivered_only=True)
     found = client.select_one("training_runs", filters=[of_run])
-    if found is not None and str(found["id"]) != wish.run_id:
-        # Somebody else made it, with an id that does not follow from its name.
-        here = reached_here(root, str(found["id"]), undelivered_only=True)
+    if found is not None and str(found["id"]) != request.run_id:
+        # It was created by other means than `init`, with an id that is not derived from its name.
+        here = local_state(root, str(found["id"]), undelivered_only=True)
     return found, here
 
 
-def _begin_together(client: Client, root: Path, wish: Wish, here: Reached) -> Beginning:
-    """Begin a run that the database does not have where the first process of this launch began it."""
-    begun = _by_this_machine(root, wish, here, is_new=not here.is_known)
-    params = {"run_id": wish.run_id, "change_id": wish.launch_id, "known_step": begun.next_step - 1, "may_begin": True}
+def _begin_together(client: Client, root: Path, request: StartRequest, here: RunState) -> Beginning:
+    """Start a run that the database does not have, at the step at which the launch's first process starts it."""
+    begun = _by_this_machine(root, request, here, is_new=not here.is_known)
+    params = {
+        "run_id": request.run_id,
+        "change_id": request.launch_id,
+        "known_step": begun.next_step - 1,
+        "may_begin": True,
+    }
     answer = client.rpc("resume_run", params)
     try:
         return replace(begun, next_step=int(answer["next_step"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise BadResponse(f"begin run {wish.run_id}: the answer does not say where") from error
+        raise BadResponse(f"begin run {request.run_id}: the answer does not say where") from error
 
 
-def _resume(client: Client, wish: Wish, here: Reached, run_id: str, timeline: int) -> Beginning:
+def _resume(client: Client, request: StartRequest, here: RunState, run_id: str, timeline: int) -> Beginning:
     params: dict[str, Any] = {
         "run_id": run_id,
-        "change_id": wish.launch_id,
-        "rewind_to_step": wish.rewind_to if isinstance(wish.rewind_to, int) else None,
-        "rewind_to_last": wish.rewind_to == "last",
+        "change_id": request.launch_id,
+        "rewind_to_step": request.rewind_to if isinstance(request.rewind_to, int) else None,
+        "rewind_to_last": request.rewind_to == "last",
         "known_step": here.step,
         "known_metric_step": here.metric_step,
         "known_rewinds": list(here.rewinds),
@@ -199,16 +210,16 @@ def _resume(client: Client, wish: Wish, here: Reached, run_id: str, timeline: in
             run_id,
             tuple(int(step) for step in answer["rewinds"]),
             int(answer["next_step"]),
-            next_episode=max(int(answer["next_episode"]), -1 if here.episode is None else here.episode + 1),
-            resumed_by=wish.launch_id,
+            next_episode=max(int(answer["next_episode"]), here.next_episode),
+            resumed_by=request.launch_id,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadResponse(f"resume run {run_id}: the answer does not say where it is") from error
 
 
-def _it_is_there(wish: Wish) -> ConflictError:
+def _it_is_there(request: StartRequest) -> ConflictError:
     return ConflictError(
-        f"run {wish.label}: it is there already",
+        f"run {request.label}: it is there already",
         field="run_name",
-        hint='resume="allow" goes on with it; another run_name begins another',
+        hint='resume="allow" continues it; another run_name starts another run',
     )

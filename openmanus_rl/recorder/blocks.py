@@ -14,7 +14,7 @@ from openmanus_rl.recorder.chats import Conversation, TokenHistory
 from openmanus_rl.recorder.fields import check_end, prepared, whole
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe
-from openmanus_rl.records.ids import creation_change_id, group_id, new_id
+from openmanus_rl.records.ids import IdSequence, creation_change_id, group_id, new_id
 from openmanus_rl.records.plain import as_text
 
 __all__ = ["Block", "Evaluation", "Group", "Rollout", "Step"]
@@ -59,6 +59,7 @@ class Rollout(Block):
     """One episode; turns are numbered as they are logged."""
 
     _kind = "rollouts"
+    _turn_ids: IdSequence | None = None
 
     def __init__(self, recording: Recording, **fields: Any) -> None:
         super().__init__(recording, new_id(), change_id=new_id(), **fields)
@@ -87,9 +88,16 @@ class Rollout(Block):
         `generations` are the model's tokens: prompt_ids, completion_ids, logprobs, mask, advantages, policy_version.
         `images` are bytes, paths, PIL images or arrays, or {"image": …, "kind": "frame"}.
         """
-        turn_id = new_id()
-        step_number = self._turns if step_number is None else whole(step_number, "step_number")
-        self._turns = max(self._turns, step_number + 1)
+        # No cached_property: that would make every attribute of the rollout slower to reach.
+        if self._turn_ids is None:
+            self._turn_ids = IdSequence()
+        turn_id = self._turn_ids.next_id()
+        if step_number is None:
+            step_number = self._turns
+            self._turns += 1
+        else:
+            step_number = whole(step_number, "step_number")
+            self._turns = max(self._turns, step_number + 1)
         record: dict[str, Any] = {"id": turn_id, "rollout_id": self.id, "step_number": step_number}
         if observation is not None:
             record["observation"] = as_text(observation)

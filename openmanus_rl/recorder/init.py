@@ -13,7 +13,7 @@ from uuid import uuid5
 from openmanus_rl._launchers import Launch
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.local.embedded import is_supervised
-from openmanus_rl.recorder.beginning import Beginning, Resume, RewindTo, Wish, begin
+from openmanus_rl.recorder.beginning import Beginning, Resume, RewindTo, StartRequest, begin
 from openmanus_rl.recorder.disabled import NoRecording
 from openmanus_rl.recorder.job import Job, identify_job
 from openmanus_rl.recorder.membership import RUN_ID_VARIABLE, Mode, choose_mode, pass_on_run, read_membership
@@ -21,8 +21,8 @@ from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.run import Run
 from openmanus_rl.records.ids import NAMESPACE, as_id, new_id
 from openmanus_rl.settings import Settings, load_settings
-from openmanus_rl.spool.reached import reached_here
 from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.run_state import local_state
 
 __all__ = ["init", "join"]
 
@@ -133,16 +133,16 @@ class _Start:
         run_id = str(uuid5(NAMESPACE, f"run:{run_name}"))
         launch_id = new_id() if job is None else job.next_launch_id(run_name)
         is_shared = job is not None and launch.world_size > 1
-        return self._ask(Wish(run_id, run_name, launch_id, resume, rewind_to, is_shared=is_shared))
+        return self._ask(StartRequest(run_id, run_name, launch_id, resume, rewind_to, is_shared=is_shared))
 
     def _begin_job(self, job: Job) -> Beginning:
         run_id = job.next_run_id()
-        if self.launch.restarts == 0 and not reached_here(spool_root(self.settings), run_id).is_left:
+        if self.launch.restarts == 0 and not local_state(spool_root(self.settings), run_id).is_left:
             return Beginning(run_id, is_new=True)
-        return self._ask(Wish(run_id, None, job.next_launch_id(run_id), is_shared=True))
+        return self._ask(StartRequest(run_id, None, job.next_launch_id(run_id), is_shared=True))
 
-    def _ask(self, wish: Wish) -> Beginning:
-        return begin(self.settings, wish, is_offline=self.mode == "offline")
+    def _ask(self, request: StartRequest) -> Beginning:
+        return begin(self.settings, request, is_offline=self.mode == "offline")
 
     def announce_stack(self) -> None:
         """Say that the courier is going to start the embedded stack, where nobody else did."""

@@ -78,7 +78,7 @@ def as_reward(value: Any) -> float | None:
 
 def as_tool_call(call: Any) -> Any:
     """Return a tool call as a record, whose output is text."""
-    if not isinstance(call, Mapping):
+    if call.__class__ is not dict and not isinstance(call, Mapping):
         # Such as a model of a client library; what is no record is refused where it arrives.
         return as_tool_call(found) if isinstance(found := orjson.loads(dump_bytes(call)), dict) else found
     output = call.get("tool_output")

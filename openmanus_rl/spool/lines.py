@@ -18,12 +18,16 @@ def dump_line(kind: str, record: Any) -> bytes:
     What has no place in JSON or in Postgres is not dropped and not guessed, but replaced by something that shows, as
     `records.plain.dump_bytes` says; in metrics, an integer beyond 64 bits by the nearest float.
     """
-    when = time.time()
+    entry = (kind, time.time(), record)
     try:
-        line = orjson.dumps((kind, when, record), default=encode_other, option=OPTIONS)
+        try:
+            # Enough for most records, and half as fast again as with the options below.
+            line = orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:
+            line = orjson.dumps(entry, default=encode_other, option=OPTIONS | orjson.OPT_APPEND_NEWLINE)
     except TypeError:
         pass
     else:
         if says_all(line, record):
-            return line + b"\n"
-    return orjson.dumps((kind, when, clean(record, 0, exact=kind != "metrics"))) + b"\n"
+            return line
+    return orjson.dumps((*entry[:2], clean(record, 0, exact=kind != "metrics")), option=orjson.OPT_APPEND_NEWLINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -14,7 +14,6 @@ import orjson
 
 from openmanus_rl._private import append_private
 from openmanus_rl.spool.files import Position, is_alive, read_unwritten, segment_path
-from openmanus_rl.spool.left_open import OpenBlocks
 from openmanus_rl.spool.refusals import count_places, identity
 
 __all__ = [
@@ -41,6 +40,7 @@ _HURRY_MARK = "hurry"
 _READ_BYTES = 1024 * 1024
 # Of what `stat` counts.
 _BLOCK_BYTES = 512
+_KINDS_WITH_STATUS = ("rollouts", "evaluations", "training_steps", "training_runs")
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,34 @@ class Progress:
     unwritten: int = 0
     """How many of these never came into the files."""
     error: str | None = None
-    open: OpenBlocks = field(default_factory=dict)
-    """What began before this place and has not ended."""
+    open: dict[str, list[str]] = field(default_factory=dict)
+    """What began before this place and has not ended, by id: its kind, and the id of the status change that began it.
+
+    When the writing process has ended, these are marked as interrupted.
+    """
 
     @property
     def position(self) -> Position:
         return Position(self.segment, self.offset)
+
+    def open_after(self, records: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[str]]:
+        """Return what is open after these records."""
+        found = dict(self.open)
+        for kind in _KINDS_WITH_STATUS:
+            for record in records.get(kind, ()):
+                if record.get("status") == "running" and "status_change_id" in record:
+                    found[record["id"]] = [kind, record["status_change_id"]]
+                elif "status" in record or "status_change_id" in record:
+                    # It ended. Or another process will end it: that is said by a change without a status.
+                    found.pop(record["id"], None)
+        return found
+
+    def open_entries(self) -> dict[str, list[list[str]]]:
+        """Return what is open as the database's `interrupt` takes it: [id, status_change_id], by kind."""
+        entries: dict[str, list[list[str]]] = {}
+        for row_id, (kind, change_id) in self.open.items():
+            entries.setdefault(kind, []).append([row_id, change_id])
+        return entries
 
 
 _PROGRESS_FIELDS = frozenset(one.name for one in fields(Progress))

@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -33,15 +33,12 @@ _NO_FILE = -1
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
-class _Place(NamedTuple):
-    """How far a writer has come, in one value: an exception out of a signal handler finds all of a step or none."""
+_Place = tuple[int, int, int, int]
+"""How far a writer has come, in one value: an exception out of a signal handler finds all of a step or none.
 
-    file: int
-    """The last segment, open for writing; _NO_FILE if the next one is still to be made."""
-    segment: int
-    offset: int
-    written: int
-    """The number of the last record that is whole in the segments."""
+The descriptor of the last segment (_NO_FILE if the next one is still to be made), its number, its size, and the number
+of the last record that is whole in the segments. A plain tuple: every call makes one.
+"""
 
 
 class SpoolWriter:
@@ -63,7 +60,7 @@ class SpoolWriter:
         self.lost_reason: str | None = None
         self.closed_reason = "it came after the end of the recording"
         self._segment_bytes = segment_bytes
-        self._place = _Place(_NO_FILE, 0, 0, 0)
+        self._place: _Place = (_NO_FILE, 0, 0, 0)
         self._accepted = 0
         # Records that are not whole in a segment, with their numbers; between calls there are some only on a full disk.
         self._waiting: deque[tuple[int, bytes]] = deque()
@@ -112,10 +109,10 @@ class SpoolWriter:
         return self._closed
 
     def append(self, kind: str, record: Any) -> None:
-        """Write a record down; once this returns, it survives the death of the process. Nothing is raised.
+        """Write a record to the spool; once this returns, it survives the death of the process. Nothing is raised.
 
-        While the disk is full it waits in memory, which is told once, and counted in `waiting`.
-        What JSON or Postgres cannot hold is replaced where it can be seen: `plain.dump_line` says by what.
+        While the disk is full it waits in memory, which is logged once, and counted in `waiting`. What JSON or Postgres
+        cannot hold is replaced: `lines.dump_line` says by what.
         """
         line = dump_line(kind, record)
         with self._lock:
@@ -150,10 +147,10 @@ class SpoolWriter:
         """Return a place behind the record of this number; None as long as it is only in memory."""
         self.drain()
         with self._lock:
-            place = self._place
-            if place.written < number and not self._closed:
+            _, segment, offset, written = self._place
+            if written < number and not self._closed:
                 return None
-            return Position(place.segment, place.offset)
+            return Position(segment, offset)
 
     def close(self) -> None:
         """Let go of the spool; its records stay until they are delivered."""
@@ -170,8 +167,9 @@ class SpoolWriter:
         self._closed = True
         # What waits there is the parent's to write.
         self._waiting = deque()
-        if self._place.file != _NO_FILE:
-            os.close(self._place.file)
+        file = self._place[0]
+        if file != _NO_FILE:
+            os.close(file)
         os.close(self._writer_lock)
 
     def _close(self) -> None:
@@ -190,13 +188,14 @@ class SpoolWriter:
         if self._is_writing:
             return False  # A signal handler of the thread that writes: it will find this when it goes on.
         self._is_writing = True
+        waiting = self._waiting
         try:
-            while self._waiting:
-                number, line = self._waiting[0]
+            while waiting:
+                number, line = waiting[0]
                 # Else it is written, and an exception came before it was taken off.
-                if number > self._place.written:
+                if number > self._place[3]:
                     self._write(number, line)
-                self._waiting.popleft()
+                waiting.popleft()
                 self._waiting_bytes -= len(line)
         except OSError as error:
             # Mostly a full disk; whatever it is, training goes on.
@@ -212,35 +211,36 @@ class SpoolWriter:
         return True
 
     def _write(self, number: int, line: bytes) -> None:
-        place = self._place
-        if place.file == _NO_FILE or place.offset >= self._segment_bytes:
-            place = self._begin_segment()
-        begun = os.lseek(place.file, 0, os.SEEK_END) - place.offset if self._is_in_doubt else 0
+        file, segment, offset, _ = self._place
+        if file == _NO_FILE or offset >= self._segment_bytes:
+            file, segment, offset, _ = self._begin_segment()
+        begun = os.lseek(file, 0, os.SEEK_END) - offset if self._is_in_doubt else 0
         if not 0 <= begun <= len(line):
             # Something else has changed the file: nothing more is to come behind that.
-            place, begun = self._begin_segment(), 0
+            file, segment, offset, _ = self._begin_segment()
+            begun = 0
         self._is_in_doubt = True
         while begun < len(line):
             # Also without a fault it may be less than was asked for.
-            count = os.write(place.file, line[begun:])
+            count = os.write(file, line[begun:])
             if not count:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             begun += count
-        self._place = _Place(place.file, place.segment, place.offset + len(line), number)
+        self._place = (file, segment, offset + len(line), number)
         self._is_in_doubt = False
 
     def _begin_segment(self) -> _Place:
-        place = self._place
-        if place.file != _NO_FILE:
+        file, segment, offset, written = self._place
+        if file != _NO_FILE:
             # Let go of first: closed twice, it may be another file by then. Closed before there is a successor: on NFS,
             # other machines are sure to see what was written only then.
-            self._place = place._replace(file=_NO_FILE)
+            self._place = (_NO_FILE, segment, offset, written)
             try:
-                os.close(place.file)
+                os.close(file)
             except OSError as error:
-                self._lose(f"{segment_path(self.folder, place.segment)} could not be closed: {error.strerror}")
-        file = os.open(segment_path(self.folder, place.segment + 1), _APPENDING, 0o600)
-        self._place = _Place(file, place.segment + 1, 0, place.written)
+                self._lose(f"{segment_path(self.folder, segment)} could not be closed: {error.strerror}")
+        file = os.open(segment_path(self.folder, segment + 1), _APPENDING, 0o600)
+        self._place = (file, segment + 1, 0, written)
         return self._place
 
     def _lose(self, reason: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
 import pytest
@@ -28,6 +31,47 @@ def test_new_ids_are_unique_and_sort_by_the_time_they_were_made() -> None:
 
     assert made == sorted(made)
     assert len({ids.new_id() for _ in range(10_000)}) == 10_000
+
+
+def test_ids_of_a_sequence_are_uuids_of_version_7_that_sort_in_their_order() -> None:
+    sequence = ids.IdSequence()
+    made = [sequence.next_id() for _ in range(1000)]
+
+    assert made == sorted(set(made))
+    assert {(UUID(one).version, str(UUID(one)) == one) for one in made} == {(7, True)}
+    assert abs((UUID(made[0]).int >> 80) - time.time() * 1000) < 60_000
+
+
+def test_sequences_share_no_ids_with_each_other() -> None:
+    sequences = [ids.IdSequence() for _ in range(100)]
+    made = [sequence.next_id() for sequence in sequences for _ in range(100)]
+
+    assert len(set(made)) == len(made)
+
+
+def test_threads_get_no_id_of_a_sequence_twice() -> None:
+    sequence = ids.IdSequence()
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: sequence.next_id(), range(20_000)))
+
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize("make", [ids.new_id, ids.IdSequence().next_id], ids=["new_id", "sequence"])
+def test_a_forked_child_makes_other_ids_than_its_parent(make: Callable[[], str]) -> None:
+    make()
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write_end, " ".join(make() for _ in range(100)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read_end, 100_000).decode().split()
+    os.close(read_end)
+    os.close(write_end)
+
+    assert len(theirs) == 100
+    assert not set(theirs) & {make() for _ in range(1000)}
 
 
 # Other programs derive the same ids: these must never change.

@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from openmanus_rl.delivery.courier import Courier
 from openmanus_rl.delivery.reading import SpoolReader
+from openmanus_rl.records.plain import OPTIONS
 from openmanus_rl.spool.files import Position
 from openmanus_rl.spool.lines import dump_line, dump_text
 from openmanus_rl.spool.spools import Spool
@@ -56,6 +58,32 @@ def read(kind: str, record: Any) -> Any:
 )
 def test_what_cannot_be_stored_is_replaced_where_it_shows(given: Any, stored: Any) -> None:
     assert read("rollouts", {"id": 1, "value": given}) == {"id": 1, "value": stored}
+
+
+@pytest.mark.parametrize("nothing_finite", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: {"text": "x" * 1000, "value": value},
+        lambda value: {"value": value, "text": "x" * 1000},
+        lambda value: {"text": "é" * 1000, "count": 7, "rest": [{"deep": (value,)}]},
+        lambda value: {"text": 'null "null" \n', "none": None, "value": value, "more": "null"},
+        lambda value: {"text": "x", 1: value},
+        lambda value: {"text": "x", "value": value if value.__class__ is str else np.float32(value)},
+        lambda value: [{"text": "x" * 1000}, value],
+    ],
+)
+def test_a_number_that_is_not_finite_is_named_wherever_it_stands(make: Any, nothing_finite: float) -> None:
+    name = {"nan": "NaN", "inf": "Infinity"}[str(nothing_finite)]
+    assert read("rollouts", make(nothing_finite)) == orjson.loads(orjson.dumps(make(name), option=OPTIONS))
+
+
+@pytest.mark.parametrize("value", ["a\0b", "a\n\0", "\\\0"])
+def test_a_nul_is_replaced_wherever_it_stands(value: str) -> None:
+    shown = value.replace("\0", "\u2400")
+    for record in ({"text": value}, {"a": 1, "b": [{"c": value}]}, {value: "x"}, {"long": "x" * 5000, "text": value}):
+        assert read("rollouts", record) == orjson.loads(orjson.dumps(record).replace(b"\\u0000", "\u2400".encode()))
+    assert read("rollouts", {"text": value}) == {"text": shown}
 
 
 def test_what_contains_itself_ends_somewhere() -> None:
