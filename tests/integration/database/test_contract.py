@@ -162,7 +162,9 @@ def test_a_function_answers_what_the_contract_says_and_all_that_it_says(
 
 ROWS_OF_VIEWS = {
     "run_list": "r.id = any (%s)",
-    "rewards": "r.rollout_id in (select o.id from public.rollouts o where o.training_run_id = any (%s) or o.id = any (%s))",
+    "rewards": (
+        "r.rollout_id in (select o.id from public.rollouts o where o.training_run_id = any (%s) or o.id = any (%s))"
+    ),
 }
 
 

@@ -496,3 +496,25 @@ def test_what_is_no_number_is_refused_and_stops_nothing(query: Query) -> None:
         "metric 'note': a str is not a number",
         "metric 'loss': step -1 is not a whole number from 0 on",
     }
+
+
+def test_every_part_of_consecutive_turns_is_recorded(query: Query) -> None:
+    """The ids of parts follow from their turn's: several parts of each of many turns must not meet."""
+    with start() as run, run.rollout() as rollout:
+        for number in range(40):
+            rollout.log_turn(
+                tool_calls=[{"tool_name": f"{number}.{place}"} for place in range(5)],
+                generations=[{"completion_ids": [number, place]} for place in range(3)],
+                observations=[{"kind": "page", "text": f"{number}.{place}"} for place in range(3)],
+                reward={"step": 1.0, "form": 2.0, "speed": 3.0},
+            )
+        assert run.flush(timeout_seconds=30)
+        assert run.stats.rejected == 0
+    (found,) = query(
+        "select (select count(*) from tool_calls where training_run_id = %(run)s) as calls,"
+        " (select count(distinct tool_name) from tool_calls where training_run_id = %(run)s) as names,"
+        " (select count(*) from generations where training_run_id = %(run)s) as generations,"
+        " (select count(*) from observations where training_run_id = %(run)s) as observations,"
+        " (select count(*) from rewards where training_run_id = %(run)s) as rewards".replace("%(run)s", f"'{run.id}'")
+    )
+    assert found == {"calls": 200, "names": 200, "generations": 120, "observations": 120, "rewards": 120}

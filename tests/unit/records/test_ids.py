@@ -118,3 +118,11 @@ def test_what_is_no_id_is_refused_by_its_field(value: object) -> None:
         ids.as_id(value, field="rollout_id")  # type: ignore[arg-type]
 
     assert caught.value.field == "rollout_id"
+
+
+def test_a_sequence_that_has_counted_to_its_end_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids, "_LAST_NUMBER", ids._FIRST_NUMBER + 2**18 + 5)
+    sequence = ids.IdSequence()
+    made = {sequence.next_id() for _ in range(2 * 2**18)}
+    assert len(made) == 2 * 2**18
+    assert {len(one) for one in made} == {36}
