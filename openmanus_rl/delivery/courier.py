@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openmanus_rl.delivery.batches import Batch, Load
+from openmanus_rl.delivery.batches import Batch, Load, load_in_parts
 from openmanus_rl.delivery.ending import Ending
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
-from openmanus_rl.errors import InvalidInput, OpenManusError, TransientError, UnsupportedError
+from openmanus_rl.errors import OpenManusError, TransientError
 from openmanus_rl.spool.files import is_alive
 from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
 
@@ -216,27 +216,7 @@ class Courier:
         return self._sink
 
     def _load(self, batch: Batch) -> list[dict[str, Any]]:
-        try:
-            return self._connected().load(batch)
-        except UnsupportedError:
-            raise
-        except InvalidInput as error:
-            # The batch as a whole is not taken, for its size or for something in it: find out what.
-            return self._load_in_halves(batch, error)
-
-    def _load_in_halves(self, batch: Batch, error: InvalidInput) -> list[dict[str, Any]]:
-        places = [(kind, index) for kind, records in batch.items() for index in range(len(records))]
-        if len(places) == 1:
-            kind, index = places[0]
-            return [{"kind": kind, "index": index, "code": error.code, "message": f"{kind}: {error.message}"}]
-        refused = []
-        for half in (places[: len(places) // 2], places[len(places) // 2 :]):
-            part: Batch = {}
-            for kind, index in half:
-                part.setdefault(kind, []).append(batch[kind][index])
-            first = {kind: min(index for of, index in half if of == kind) for kind in part}
-            refused += [{**entry, "index": entry["index"] + first[entry["kind"]]} for entry in self._load(part)]
-        return refused
+        return load_in_parts(batch, lambda part: self._connected().load(part))
 
 
 @dataclass

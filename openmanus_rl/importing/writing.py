@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmanus_rl.connections import get_client
-from openmanus_rl.delivery.batches import Load
+from openmanus_rl.delivery.batches import Load, load_in_parts
 from openmanus_rl.delivery.destination import HttpSink
-from openmanus_rl.errors import InvalidInput, TimeoutExceeded, UnsupportedError
+from openmanus_rl.errors import TimeoutExceeded
 from openmanus_rl.transport.retry import RetryPolicy
 
 __all__ = ["BATCH_BYTES", "BatchWriter", "opened_database"]
@@ -100,18 +100,7 @@ class BatchWriter:
         for entry in entries:
             by_kind.setdefault(entry.kind, []).append(entry)
         batch = {kind: [entry.record for entry in found] for kind, found in by_kind.items()}
-        try:
-            refusals = self._retry.run(lambda _left_seconds: self._load_batch(batch))
-        except UnsupportedError:
-            raise
-        except InvalidInput as error:
-            if len(entries) == 1:
-                refused.setdefault(entries[0].line_number, error.message)
-                return
-            # Something in it is too large, or can't be sent at all: find out what.
-            self._load(entries[: len(entries) // 2], refused)
-            self._load(entries[len(entries) // 2 :], refused)
-            return
+        refusals = load_in_parts(batch, lambda part: self._retry.run(lambda _left_seconds: self._load_batch(part)))
         self.written.update(entry.kind for entry in entries if entry.counted)
         # Parents come first: what is said of a line first is the cause of what follows.
         for refusal in refusals:

@@ -117,7 +117,10 @@ class Rollout(Block):
             record["generations"] = [self._tokens.add(generation) for generation in given]
         if tool_calls:
             record["tool_calls"] = [as_tool_call(call) for call in tool_calls]
-        if reward is not None:
+        if reward.__class__ is float and isfinite(reward):
+            self._rewards.append(reward)
+            record["reward"] = reward
+        elif reward is not None:
             record["rewards"] = self._rewarded(reward)
         self._recording.append("agent_states", record)
         for of_turn, _ in media:
@@ -184,9 +187,6 @@ class Rollout(Block):
         return Lifter(self._recording.run_id)
 
     def _rewarded(self, reward: float | Mapping[str, float]) -> list[dict[str, Any]]:
-        if reward.__class__ is float and isfinite(reward):
-            self._rewards.append(reward)
-            return [{"reward_type": "step", "reward": reward}]
         components = reward if isinstance(reward, Mapping) else {"step": reward}
         self._rewards += [number for value in components.values() if (number := as_reward(value)) is not None]
         return [{"reward_type": name, "reward": as_number(value)} for name, value in components.items()]

@@ -115,7 +115,7 @@ def test_what_is_too_large_for_one_request_goes_in_several_and_what_is_too_large
     writer.flush()
 
     assert taken == [str(number) for number in range(10) if number != 3]
-    assert refused == [(3, "100 bytes are too many")]
+    assert refused == [(3, "rollouts: 100 bytes are too many")]
     assert writer.written["rollouts"] == 9
 
 
