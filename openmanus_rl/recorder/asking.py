@@ -1,4 +1,4 @@
-"""Waiting for an answer no longer than a time limit, whatever hangs: a name server, a connection, a server."""
+"""Calls with a time limit, whatever hangs: DNS, a connection, a server."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 
 def within(seconds: float, call: Callable[[], T], *, attempt: str) -> T:
-    """Return what a call returns, or raise `TimeoutExceeded` when the time is over; the call itself is left behind.
+    """Return the result of a call, or raise `TimeoutExceeded`.
 
-    It runs in a thread of its own: what hangs in the operating system, such as looking up a name, can't be stopped.
+    The call runs in a thread of its own and is not stopped: system calls such as DNS lookups cannot be.
     """
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
             answers.put((call(), None))
-        # Whatever it is, it is raised where the answer is waited for.
+        # Raised in the calling thread.
         except BaseException as error:  # noqa: BLE001
             answers.put((None, error))
 
-    # A daemon: the process may end while the call still hangs.
+    # A daemon, so that the process can end while the call hangs.
     threading.Thread(target=run, name="openmanus-rl asking", daemon=True).start()
     try:
         answer, error = answers.get(timeout=seconds)

@@ -1,4 +1,4 @@
-"""What a run is made of: steps, groups, rollouts and evaluations, as blocks or as plain calls."""
+"""Steps, groups, rollouts and evaluations of a run; each can be used as a context manager or by plain calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MakeRollout = Callable[..., "Rollout"]
 
 
 class Block:
-    """Something that begins, may fail, and ends once."""
+    """Something with a status: it starts, and ends once."""
 
     _kind: str
 
@@ -56,7 +56,7 @@ class Block:
 
 
 class Rollout(Block):
-    """One episode; turns are numbered as they are logged."""
+    """One episode. Turns are numbered in the order in which they are logged."""
 
     _kind = "rollouts"
     _turn_ids: IdSequence | None = None
@@ -83,12 +83,12 @@ class Rollout(Block):
     ) -> str:
         """Record a turn and return its id.
 
-        Observations and actions that are no text, such as dicts and arrays, are kept as JSON. A reward is a number, or
-        several by component. `messages` is the chat that the model was given, whole: what is new in it is stored.
+        Observations and actions that are not text, such as dicts and arrays, are stored as JSON. A reward is a number,
+        or a dict of components. `messages` is the whole chat that the model was given; only new messages are stored.
         `generations` are the model's tokens: prompt_ids, completion_ids, logprobs, mask, advantages, policy_version.
         `images` are bytes, paths, PIL images or arrays, or {"image": …, "kind": "frame"}.
         """
-        # No cached_property: that would make every attribute of the rollout slower to reach.
+        # Not a cached_property, which slows down all attributes of an object.
         if self._turn_ids is None:
             self._turn_ids = IdSequence()
         turn_id = self._turn_ids.next_id()
@@ -128,9 +128,10 @@ class Rollout(Block):
         return turn_id
 
     def log_media(self, data: Any, *, kind: str | None = None, turn_id: str | None = None, **fields: Any) -> str | None:
-        """Record an image, a video, a sound or a file, once by content, and return its path in the bucket `media`.
+        """Record an image, a video, audio or a file and return its path in the bucket `media`.
 
-        What it is, if not said, the bytes tell. None: it could not be kept, and `run.stats` counts it.
+        Equal content is stored once. Without a `kind`, it is detected from the bytes. Returns None if there was no
+        space to keep it, which `run.stats` counts as lost.
         """
         record, path = self._media(turn_id, data, kind, **fields)
         self._recording.append_media(record)
@@ -147,9 +148,9 @@ class Rollout(Block):
         message: str | None = None,
         **fields: Any,
     ) -> None:
-        """End the rollout; the reward and the number of turns are those logged, unless given.
+        """End the rollout. Total reward and step count default to those of the logged turns.
 
-        A status that rollouts don't have raises `InvalidInput` at once.
+        Raises `InvalidInput` for an unknown status.
         """
         if total_reward is None and self._rewards:
             total_reward = sum(self._rewards)
@@ -169,10 +170,10 @@ class Rollout(Block):
         elif isinstance(error, Exception):
             self.complete("error", message=describe(error), error=describe(error))
         else:
-            # Ctrl-C, sys.exit or a cancelled task: nothing went wrong in the rollout itself.
+            # Ctrl-C, sys.exit or a cancelled task: not an error of the rollout.
             self.complete("interrupted", message=describe(error))
 
-    # Made when they are needed: most rollouts have no chats, or no tokens.
+    # Created on first use: most rollouts have no chats or tokens.
 
     @cached_property
     def _conversation(self) -> Conversation:
@@ -192,7 +193,7 @@ class Rollout(Block):
         return [{"reward_type": name, "reward": as_number(value)} for name, value in components.items()]
 
     def _placed(self, messages: Sequence[Any]) -> tuple[dict[str, Any], list[Blob | Unkept]]:
-        """Return the fields of a turn with this chat, and the bytes that are new in it."""
+        """Return the fields of a turn with this chat, and the media that are new in it."""
         if not isinstance(messages, (list, tuple)):
             return {"messages": messages}, []
         lifted = [self._lifter.lift(message) for message in messages]
@@ -205,7 +206,7 @@ class Rollout(Block):
 
 
 class Group:
-    """Rollouts of one task, compared with each other."""
+    """Rollouts of one task that are compared with each other."""
 
     def __init__(
         self, recording: Recording, *, parent: str, make_rollout: MakeRollout, number: int, **fields: Any
@@ -219,15 +220,15 @@ class Group:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Groups have no status: what failed inside says so itself."""
+        """Do nothing: groups have no status, their rollouts do."""
 
     def rollout(self, **fields: Any) -> Rollout:
-        """Begin a rollout of this group; fields are those of the table, such as task_description or seed."""
+        """Start a rollout in this group. Fields are columns of `rollouts`, such as task_description or seed."""
         return self._make_rollout(group_id=self.id, **fields)
 
 
 class _Grouped(Block):
-    """A block that has groups: a step or an evaluation."""
+    """A block with groups: a step or an evaluation."""
 
     _parent_column: str
 
@@ -248,7 +249,7 @@ class _Grouped(Block):
     def group(
         self, *, task: str | None = None, task_id: str | None = None, number: int | None = None, **fields: Any
     ) -> Group:
-        """Begin a group of rollouts of one task; processes of one job (RANK, WORLD_SIZE) number theirs apart."""
+        """Start a group of rollouts of one task. The processes of a job (RANK, WORLD_SIZE) use different numbers."""
         if number is None:
             with self._lock:
                 number = self._recording.spread(self._groups)
@@ -268,7 +269,7 @@ class _Grouped(Block):
 
 
 class Step(_Grouped):
-    """One step of training."""
+    """A training step."""
 
     _kind = "training_steps"
     _parent_column = "training_step_id"
@@ -278,11 +279,11 @@ class Step(_Grouped):
         super().__init__(recording, row_id, step=number, **fields)
 
     def rollout(self, **fields: Any) -> Rollout:
-        """Begin a rollout of this step that is compared with no others, and so in no group."""
+        """Start a rollout of this step outside of any group."""
         return self._make_rollout(step=self.number, **fields)
 
     def log(self, **fields: Any) -> None:
-        """Say more of the step: loss, kl, grad_norm, reward_mean, reward_std, tokens, phase, metrics."""
+        """Set fields of the step: loss, kl, grad_norm, reward_mean, reward_std, tokens, phase, metrics."""
         self._change(**fields)
 
     def finish(self, status: str = "completed", *, message: str | None = None) -> None:
@@ -290,27 +291,27 @@ class Step(_Grouped):
         self._end(status, message=message)
 
     def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
-        # With its number: whoever goes on with the run may find this record still in the spool.
+        # With its number, for `run_state`: a resuming process may find this record still in the spool.
         super()._end(status, message=message, step=self.number, **fields)
 
 
 class Evaluation(_Grouped):
-    """A measurement of a model, beside training or as a baseline."""
+    """An evaluation of a model, during training or as a baseline."""
 
     _kind = "evaluations"
     _parent_column = "evaluation_id"
 
     def rollout(self, **fields: Any) -> Rollout:
-        """Begin a rollout in a group of its own."""
+        """Start a rollout in a group of its own."""
         return self.group(task=fields.get("task_description"), task_id=fields.get("task_id")).rollout(**fields)
 
     def finish(self, status: str = "completed", *, message: str | None = None, **figures: Any) -> None:
-        """End the evaluation; what is not given (success_rate, mean_reward, mean_turns) comes from its rollouts."""
+        """End the evaluation. success_rate, mean_reward and mean_turns default to those of its rollouts."""
         self._end(status, message=message, **figures)
 
 
 def _images_and_kinds(images: Any) -> list[tuple[Any, str]]:
-    """Return pictures and what they are; one that stands alone is taken for a list of one."""
+    """Return images with their kinds. A single image is treated as a list of one."""
     given = images if isinstance(images, (list, tuple)) else [images]
     described = [one if isinstance(one, Mapping) else {"image": one} for one in given]
     return [(one.get("image"), one.get("kind", "image")) for one in described]

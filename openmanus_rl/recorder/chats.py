@@ -1,8 +1,8 @@
-"""What is new in a chat, and in a prompt: the rest lies with the turns before.
+"""Stores each message and each token of a rollout once, although every turn is given the whole chat.
 
-A rollout's messages form one row of places, 0, 1, 2, …, and so do its tokens. A turn stores the messages that are new
-in it and the place of the first; which messages its chat is made of, it says as stretches of places, unless it is all
-of them so far.
+The messages of a rollout are numbered 0, 1, 2, …, and so are its tokens; the numbers are called places. A turn stores
+its new messages and the place of the first. If its chat is not simply all messages so far, the turn also stores which
+places it consists of, as stretches [from, to, from, to, …].
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from openmanus_rl.spool.lines import dump_bytes
 
 __all__ = ["Conversation", "TokenHistory"]
 
-# To say again that an earlier message comes here costs two integers, in this turn and in those after it.
+# A stretch costs two integers in this turn and in each one after it: for short messages that is not worth it.
 _WORTH_NAMING_BYTES = 64
 _DIGEST_BYTES = 16
 _NUMBERS = frozenset({float, int})
 
 
 class Conversation:
-    """The messages of a rollout, each stored once however often the chat is given."""
+    """The messages of a rollout, each stored once."""
 
     def __init__(self) -> None:
         self._digests: list[bytes] = []
         self._places: dict[bytes, int] = {}
         self._last_chat: list[int] = []
         self._last_stretches: list[int] = []
-        # Of the last chat as a whole: a chat that only grew is recognised by one look at it.
+        # Hash of the whole last chat: shows with one comparison that a chat only grew.
         self._last_hash = hashlib.blake2b(b"[", digest_size=_DIGEST_BYTES)
 
     def add(self, messages: Sequence[Any]) -> dict[str, Any]:
-        """Return what a turn is to store of the chat that it was given."""
+        """Return the fields that a turn stores for the chat that it was given."""
         start = len(self._digests)
         if self._begins_as_the_last(messages):
-            # Behind a chat that only grew, everything is new, even if it was said before.
+            # All messages behind the last chat are new, even if equal to earlier ones.
             new = messages[len(self._last_chat) :]
             for message in new:
                 self._store(dump_bytes(message))
@@ -54,12 +54,12 @@ class Conversation:
         length = len(self._last_chat)
         if len(messages) < length:
             return False
-        # A list's JSON with a comma for its last bracket is what the hash was made of.
+        # The hash was made of the list's JSON with a comma in place of the closing bracket.
         beginning = dump_bytes(list(messages[:length]))[:-1] + b"," if length else b"["
         return hashlib.blake2b(beginning, digest_size=_DIGEST_BYTES).digest() == self._last_hash.digest()
 
     def _rearrange(self, messages: Sequence[Any]) -> list[Any]:
-        """Take a chat apart that lacks or replaces something of the last one; return what is new in it."""
+        """Take over a chat that is not the last one continued; return its new messages."""
         new = []
         chat: list[int] = []
         self._last_hash = hashlib.blake2b(b"[", digest_size=_DIGEST_BYTES)
@@ -78,8 +78,8 @@ class Conversation:
         return new
 
     def _find(self, digest: bytes, *, after: list[int], size_bytes: int) -> int | None:
-        """Return where a message is stored, if naming that place costs less than storing it again."""
-        # The one that came next before comes first: it makes no new stretch.
+        """Return the place of a stored message, or None if storing it again costs less than naming its place."""
+        # First the place that continues a stretch.
         following = [self._last_chat[len(after)]] if len(after) < len(self._last_chat) else []
         if after:
             following.append(after[-1] + 1)
@@ -99,7 +99,7 @@ class Conversation:
 
 
 class TokenHistory:
-    """The tokens of a rollout: of a prompt that goes on from the last prompt and completion, only the rest is new."""
+    """The tokens of a rollout. Of a prompt that continues the last prompt and completion, only the rest is stored."""
 
     def __init__(self) -> None:
         self._length = 0
@@ -107,7 +107,7 @@ class TokenHistory:
         self._last_stretches: list[int] = []
 
     def add(self, generation: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a turn is to store of a generation."""
+        """Return the fields that a turn stores for a generation."""
         record = known(dict(generation))
         if "advantage" in record:
             record.setdefault("advantages", [record.pop("advantage")])
@@ -147,7 +147,7 @@ def _placed(
 
 
 def _stretches(places: Sequence[int]) -> list[int]:
-    """Return places as [from, to, from, to, …]."""
+    """Return places as stretches."""
     found: list[int] = []
     for place in places:
         found = _joined(found, place, place + 1)
@@ -155,7 +155,7 @@ def _stretches(places: Sequence[int]) -> list[int]:
 
 
 def _joined(stretches: list[int], start: int, end: int) -> list[int]:
-    """Return stretches with one more behind them; the given list may be changed."""
+    """Return stretches with one more appended; the given list may be changed."""
     if start == end:
         return stretches
     if stretches and stretches[-1] == start:
@@ -165,7 +165,7 @@ def _joined(stretches: list[int], start: int, end: int) -> list[int]:
 
 
 def _first_of(stretches: Sequence[int], length: int) -> list[int]:
-    """Return the stretches of the first so many places."""
+    """Return the stretches of the first `length` places."""
     found: list[int] = []
     for start, end in zip(stretches[::2], stretches[1::2], strict=True):
         taken = min(length, end - start)
@@ -175,7 +175,7 @@ def _first_of(stretches: Sequence[int], length: int) -> list[int]:
 
 
 def _common_length(one: array[int], other: array[int]) -> int:
-    """Return how many tokens at the beginning are the same, by comparing halves of what is left."""
+    """Return the length of the common prefix, by bisection."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high
@@ -199,7 +199,7 @@ def _numbers(values: Any) -> list[Any]:
 
 
 def _plain_list(values: Any) -> list[Any]:
-    """Return a list of what may be a tensor, an array or any other sequence."""
+    """Return a tensor, an array or any other sequence as a list; anything else as a list of one."""
     found = values.tolist() if hasattr(values, "tolist") else values
     return list(found) if isinstance(found, (Sequence, array)) and not isinstance(found, (str, bytes)) else [found]
 

@@ -1,7 +1,7 @@
-"""Rollouts that are written in few lines: when they end, or now and then, each time with their turns in columns.
+"""Rollouts that are written with many turns per line, as columns.
 
-A loop that steps environments thousands of times a second has no time for a record a turn. It hands over arrays, which
-become one line of the spool; whoever delivers the line makes turns of it:
+A loop that steps environments thousands of times per second cannot write a record per turn. It hands over arrays, which
+become one line of the spool; the courier makes turns of it:
 
     {"id": …, "status": "completed", …, "turns": {"first": 0, "times": […], "observations": […], "actions": […],
      "rewards": […], "infos": {"3": {…}}, "final": …}}
@@ -22,7 +22,7 @@ __all__ = ["WholeRollout"]
 
 
 class WholeRollout(Rollout):
-    """A rollout that is written down when it ends, in one line, unless `write` is called before."""
+    """A rollout that is written in one line when it ends, unless `write` is called before."""
 
     def __init__(self, recording: Recording, **fields: Any) -> None:
         self.id = new_id()
@@ -34,24 +34,24 @@ class WholeRollout(Rollout):
         self._is_begun = False
 
     def write(self, *, turns: Mapping[str, Any] | None = None) -> None:
-        """Write down what is there so far, with turns in columns; from now on it is known that the rollout runs."""
+        """Write the turns so far, as columns. The first call also records that the rollout is running."""
         if not self._is_begun:
             self._change(status="running", status_change_id=new_id(), turns=turns)
         elif turns is not None:
             self._change(turns=turns)
 
     def log_turn(self, **fields: Any) -> str:
-        """Record a turn at once, as any rollout does."""
+        """Record a turn at once, as `Rollout.log_turn` does."""
         self.write()
         return super().log_turn(**fields)
 
     def log_media(self, data: Any, **fields: Any) -> str | None:
-        """Record bytes at once, as any rollout does."""
+        """Record media at once, as `Rollout.log_media` does."""
         self.write()
         return super().log_media(data, **fields)
 
     def _end(self, status: str, *, message: str | None = None, **fields: Any) -> None:
-        # Of a row that is inserted with its end, the database does not know when it came.
+        # The database sees such a row only after the rollout has ended, and cannot know when that was.
         fields.setdefault("finished_at", datetime.now(UTC))
         super()._end(status, message=message, **fields)
 

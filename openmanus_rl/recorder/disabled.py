@@ -1,4 +1,4 @@
-"""A recording that records nothing: no files, no threads, no processes; every call works and costs next to nothing."""
+"""The recording of mode="disabled": no files, no threads, no processes; every call returns at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["NoRecording"]
 
 
 class NoRecording(Recording):
-    """Takes everything and keeps nothing."""
+    """Accepts every record and discards it."""
 
     def __init__(self, run_id: str) -> None:
         self.at_exit = None
@@ -22,26 +22,26 @@ class NoRecording(Recording):
 
     @property
     def processes(self) -> int:
-        """Return one: nobody else's numbers matter."""
+        """Return 1: numbers need not differ from those of other processes."""
         return 1
 
     @property
     def is_closed(self) -> bool:
-        """Say no: it never was open."""
+        """Return False."""
         return False
 
     def append(self, kind: str, record: dict[str, Any]) -> None:
-        """Forget a record."""
+        """Discard a record."""
 
     def append_metrics(self, record: dict[str, Any]) -> None:
-        """Forget a record of metrics."""
+        """Discard a record of metrics."""
 
     def keep_media(self, data: Any, *, kind: str | None, **fields: Any) -> tuple[None, None]:  # noqa: ARG002
-        """Forget bytes, without a look at them."""
+        """Discard media without reading it."""
         return None, None
 
     def append_media(self, record: dict[str, Any] | None) -> None:
-        """Forget a record of bytes."""
+        """Discard a record of media."""
 
     def spread(self, number: int) -> int:
         """Return the number itself."""
@@ -49,15 +49,15 @@ class NoRecording(Recording):
 
     @property
     def stats(self) -> Stats:
-        """Return zeros: nothing was recorded, so nothing waits and nothing was lost."""
+        """Return zeros: nothing is recorded."""
         return Stats(queued=0, delivered=0, rejected=0, lost=0)
 
     def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002
-        """Return True: nothing waits."""
+        """Return True: nothing is queued."""
         return True
 
     def write_gathered(self) -> None:
-        """Forget what was gathered."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Let go of nothing."""
+        """Do nothing."""

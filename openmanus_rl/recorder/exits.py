@@ -1,4 +1,4 @@
-"""How this process ends, for a run that nobody finished: normally, by an exception, or with an exit code of failure."""
+"""How this process ends, for runs that were not finished: normally, by an exception, or with an exit code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _code: Any = None
 
 
 def watch_exit() -> None:
-    """Notice from now on with which code sys.exit ends the process: the interpreter itself does not tell."""
+    """Wrap sys.exit to remember its exit code, which atexit handlers cannot see otherwise."""
     global _exit
     if _exit is None:
         _exit, sys.exit = sys.exit, _noting_exit
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
-    """Return the status and the message of what ended with this exception, or without one."""
+    """Return the status and message of a run whose block ended with this exception, or without one."""
     if error is None or (isinstance(error, SystemExit) and not error.code):
         return "completed", None
     if isinstance(error, KeyboardInterrupt):
@@ -31,8 +31,8 @@ def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
 
 
 def how_it_ends() -> tuple[str, str | None]:
-    """Return the status and the message of what ends with the interpreter."""
-    # Set by the interpreter when it prints an exception that nobody caught.
+    """Return the status and message of a run that ends with the interpreter."""
+    # Set by the interpreter when it prints an uncaught exception.
     error = getattr(sys, "last_value", None)
     if error is None and _code:
         error = SystemExit(_code)
@@ -41,7 +41,7 @@ def how_it_ends() -> tuple[str, str | None]:
 
 def _noting_exit(code: Any = None, /) -> NoReturn:
     global _code
-    # In another thread it ends the thread alone.
+    # In another thread, sys.exit ends only the thread.
     if threading.current_thread() is threading.main_thread():
         _code = code
     _exit(code)

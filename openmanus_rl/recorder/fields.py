@@ -1,7 +1,7 @@
-"""The fields of records: what may be said of each kind, and the form in which its columns take it.
+"""Checks the fields of records and converts them to the types of their columns.
 
-A word or a name that no database would take is a mistake in the calling code, and raised there at once. A value of the
-wrong type is not: it may come up after hours of training, so it goes on, is refused where it arrives, and is told.
+An unknown field name or status is a mistake in the calling code and raises `InvalidInput` at once. A value of the wrong
+type does not: it may come up after hours of training. It is recorded, refused by the database, and reported on stderr.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def prepared(kind: str, fields: Mapping[str, Any], *, clears: bool = False) -> dict[str, Any]:
-    """Return the fields that say something, as the kind's columns take them; `InvalidInput` names an unknown one.
+    """Return the fields that are not None, converted for their columns; an unknown name raises `InvalidInput`.
 
-    Columns of text take anything else as JSON, those of numbers whatever counts as one. None is left out, unless it
-    `clears` its field.
+    Columns of text take any other value as JSON; columns of numbers take NumPy scalars, tensors and the like. With
+    `clears`, None is kept and clears its field.
     """
     columns = _columns(kind)
     ready: dict[str, Any] = {}
@@ -64,21 +64,21 @@ def prepared(kind: str, fields: Mapping[str, Any], *, clears: bool = False) -> d
 
 
 def check_word(kind: str, field: str, value: Any) -> None:
-    """Raise `InvalidInput` unless the value is one of the words that the field may say."""
+    """Raise `InvalidInput` unless the value is allowed in this field."""
     words = _WORDS[kind, field]
     if value not in words:
         raise _unknown_word(kind, field, value, words)
 
 
 def check_end(kind: str, status: str) -> None:
-    """Raise `InvalidInput` unless something of this kind can end with the status."""
+    """Raise `InvalidInput` unless the status is a final one of this kind."""
     words = _ends(kind)
     if status not in words:
         raise _unknown_word(kind, "status", status, words)
 
 
 def whole(value: Any, field: str) -> int:
-    """Return a number that counts something, from 0 on, also from 5.0 or an array of one; else raise `InvalidInput`."""
+    """Return a non-negative whole number as an int, also from 5.0 or an array of one; else raise `InvalidInput`."""
     if value.__class__ is int and value >= 0:
         return value
     try:
@@ -114,7 +114,7 @@ def _ends(kind: str) -> tuple[str, ...]:
 
 @cache
 def _columns(kind: str) -> dict[str, tuple[Convert | None, tuple[str, ...] | None]]:
-    """Return the kind's columns: how each takes what is not text, and the words it knows if it takes no others."""
+    """Return the kind's columns, each with a converter for values that are not text, and its allowed words, if any."""
     columns = columns_of(ROW_TYPES[kind])
     converts = {name: column.convert for name, column in columns.items()}
     if kind == "agent_states":

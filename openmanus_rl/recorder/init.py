@@ -1,4 +1,4 @@
-"""`openmanus_rl.init`: begin a run, go on with one, or join one of another process."""
+"""`openmanus_rl.init`: start a run, resume one, or join the run of another process."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def init(
     metadata: Mapping[str, Any] | None = None,
     mode: Mode | None = None,
 ) -> Run:
-    """Begin a run and return it; with a `run_name` that is there already, `resume` says what to do.
+    """Start a run and return it; `resume` says what to do if the `run_name` exists.
 
-    "allow" goes on with it or begins it, "must" only goes on, "never" only begins. `rewind_to_step` goes on from that
-    step and hides what came after it, such as the step of the checkpoint that training starts from; "last" is the last
-    step that was completed. `mode` is "online", "offline" (records stay in the spool until `openmanus-rl sync`) or
-    "disabled" (nothing is recorded); OPENMANUS_RL_MODE if not given.
+    "allow" resumes the run or creates it, "must" only resumes, "never" only creates. `rewind_to_step` resumes after
+    that step and hides everything later; give the step of the checkpoint that training continues from, or "last" for
+    the last completed step. `mode` is "online", "offline" (records stay in the spool until `openmanus-rl sync`) or
+    "disabled" (nothing is recorded); it defaults to OPENMANUS_RL_MODE.
 
-    The processes of a job (torchrun, accelerate, mpirun, srun) record to one run, and the first speaks for it. A
-    process that finds OPENMANUS_RL_RUN_ID in its environment, as workers of a run do, joins that run instead.
+    The processes of a job (torchrun, accelerate, mpirun, srun) record to one run, and rank 0 sets its status. A process
+    with OPENMANUS_RL_RUN_ID in its environment, such as a worker of a run, joins that run instead.
     """
     chosen = choose_mode(mode, joins=name is None and run_name is None)
     _check(resume, rewind_to_step, run_name)
@@ -83,7 +83,7 @@ def init(
 
 
 def join(run_id: str, rewinds: Sequence[int] = (), *, mode: Mode | None = None) -> Run:
-    """Return a way to record to the run of another process, the same one each time; what a pickled run becomes."""
+    """Return an object that records to the run of another process; the same one each time. Used by unpickling."""
     chosen = choose_mode(mode)
     if chosen == "disabled":
         return Run(NoRecording(run_id), create=None, is_owner=False)
@@ -98,7 +98,7 @@ _joined: dict[tuple[str, tuple[int, ...], Mode], Run] = {}
 
 
 def _passed_on(run: Run, mode: Mode | None) -> Run:
-    """Let the processes that this one starts join the run, until it is finished."""
+    """Let child processes join the run until it is finished."""
     pass_on_run(run.id, rewinds=run.rewinds, mode=mode)
     run.is_passed_on = True
     return run
@@ -106,30 +106,30 @@ def _passed_on(run: Run, mode: Mode | None) -> Run:
 
 def _join(settings: Settings, run_id: str, rewinds: Sequence[int], mode: Mode) -> Run:
     recording = Recording(settings, run_id=run_id, rewinds=rewinds, mode=mode, launch=read_membership().launch)
-    # Of several workers none knows which numbers the others give to their episodes.
+    # Workers do not know which episode numbers the others use.
     return Run(recording, create=None, is_owner=False, next_episode=None)
 
 
 @dataclass(frozen=True)
 class _Start:
-    """The start of a run in this process."""
+    """Starts a run in this process."""
 
     settings: Settings
     launch: Launch
     mode: Mode
 
     def begin(self, run_name: str | None, resume: Resume, rewind_to: RewindTo | None) -> Beginning:
-        """Return the run, and where it is gone on with."""
+        """Return the run, and where to continue it."""
         launch = self.launch
         job = identify_job(launch, timeout_seconds=self.settings.ask_timeout_seconds)
         if job is None and launch.world_size > 1:
             _tell_of_unknown_job(launch, run_name, rewind_to)
         if run_name is None:
             return Beginning(new_id(), is_new=True) if job is None else self._begin_job(job)
-        # The first process of a job, and of its first start, says whether the run may be there already.
+        # Only rank 0 of the first start checks that the run does not exist: for the others, it may.
         if resume == "never" and (launch.rank > 0 or launch.restarts > 0):
             resume = "allow"
-        # The same name gives the same id in every process, also while the database can't be asked.
+        # Derived from the name, so that every process has the same id without asking the database.
         run_id = str(uuid5(NAMESPACE, f"run:{run_name}"))
         launch_id = new_id() if job is None else job.next_launch_id(run_name)
         is_shared = job is not None and launch.world_size > 1
@@ -145,7 +145,7 @@ class _Start:
         return begin(self.settings, request, is_offline=self.mode == "offline")
 
     def announce_stack(self) -> None:
-        """Say that the courier is going to start the embedded stack, where nobody else did."""
+        """Print that the courier will start the embedded stack, unless it is running."""
         settings = self.settings
         if settings.is_embedded and settings.autostart and self.mode == "online" and not is_supervised(settings.home):
             print(
@@ -154,13 +154,13 @@ class _Start:
             )
 
     def run(self, begun: Beginning, given: dict[str, Any], resume: Resume) -> Run:
-        """Return the run, with a spool of its own."""
+        """Return the run, with a spool for this process."""
         recording = Recording(
             self.settings, run_id=begun.run_id, rewinds=begun.rewinds, mode=self.mode, launch=self.launch
         )
         is_first = self.launch.rank == 0
         may_be_there = not begun.is_new or self.launch.world_size > 1
-        # A run that must not be there yet is made by the first process alone, which looks first.
+        # With resume="never", only rank 0 creates the run, after it has checked.
         is_made_here = is_first or resume != "never"
         return Run(
             recording,
@@ -174,7 +174,7 @@ class _Start:
 
 
 def _tell_of_unknown_job(launch: Launch, run_name: str | None, rewind_to: RewindTo | None) -> None:
-    """Say that the ranks of this job can't agree on a run, or on a rewind of it."""
+    """Warn or raise if the ranks of this job can't agree on a run, or on a rewind."""
     place = f"rank {launch.rank} of {launch.world_size}"
     ways = "call init after torch.distributed.init_process_group(), or hand run.worker_env() to the others"
     if run_name is None and launch.rank > 0:

@@ -1,11 +1,13 @@
-"""What the processes of a job agree on without asking each other: which run is theirs, and which launch this is.
+"""Identifies the job of this process, so that all of its processes derive the same run id and launch id.
 
-A launch is told from every other one by what its launcher gives to all of its processes alike, in this order:
+A job is identified by the first of these that its launcher provides:
 
-1. a name that never comes again: torchrun's own UUID, a step of a Slurm job, a job of Open MPI on several machines;
-2. on one machine, the launcher's process: the host, its boot, the process number and when it was started;
-3. torchrun's key-value store, which it keeps for the job, also on several machines;
-4. the store of torch.distributed, once its process group is there.
+1. a unique name: torchrun's own UUID, a step of a Slurm job, a job of Open MPI on several machines;
+2. on one machine, the launcher's process: host, boot id, process id and start time;
+3. torchrun's key-value store, also on several machines;
+4. the store of torch.distributed, once its process group is initialized.
+
+Nothing is stored but in this process: how far a run has come is the concern of the database and of `spool.run_state`.
 """
 
 from __future__ import annotations
@@ -31,25 +33,25 @@ from openmanus_rl.records.ids import NAMESPACE
 __all__ = ["Job", "identify_job"]
 
 _STORE_KEY = "openmanus_rl/launch"
-# The same job asked twice gives the same answer, also while its store is gone.
+# Remembered because the job's store may be gone when a second run is started.
 _agreed: dict[Launch, str] = {}
 _begun: Counter[str] = Counter()
 
 
 class Job:
-    """A launch of several processes, as one of them knows it."""
+    """The job of this process."""
 
     def __init__(self, name: str, *, restarts: int) -> None:
-        # One launcher may start several scripts, one after the other.
+        # With the script's name: a launcher may start several, one after the other.
         self._name = f"{name}:{Path(sys.argv[0] if sys.argv else '').name}"
         self._restarts = restarts
 
     def next_run_id(self) -> str:
-        """Return the id of the run that this process begins next: the same in all processes, and after a restart."""
+        """Return the id of the next run without a name: the same in all processes, also after a restart."""
         return _derive(f"run:{self._name}:{self._count('')}")
 
     def next_launch_id(self, run_name: str) -> str:
-        """Return what tells this beginning of a run from those of other launches and restarts."""
+        """Return an id of this start of a run: the same in all processes, another one after a restart."""
         return _derive(f"launch:{self._name}:{self._restarts}:{run_name}:{self._count(run_name)}")
 
     def _count(self, run_name: str) -> int:
@@ -59,7 +61,7 @@ class Job:
 
 
 def identify_job(launch: Launch, *, timeout_seconds: float) -> Job | None:
-    """Return the job of this process; None if no launcher started it, or it can't be told from others."""
+    """Return the job of this process; None without a launcher, or if the job cannot be identified."""
     if launch.rank_variable is None:
         return None
     name = _agreed.get(launch) or _identify(launch, timeout_seconds)
@@ -84,7 +86,7 @@ def _identify(launch: Launch, timeout_seconds: float) -> str | None:
 
 
 def _launcher_of(launch: Launch) -> str:
-    """Name the process that started all ranks: the nearest ancestor that has no rank itself."""
+    """Return a name for the process that started all ranks: the nearest ancestor without a rank."""
     import psutil
 
     process = psutil.Process().parent()
@@ -92,7 +94,7 @@ def _launcher_of(launch: Launch) -> str:
         try:
             is_launcher = launch.rank_variable not in process.environ()
         except psutil.Error:
-            # Somebody else's: no wrapper of this script.
+            # Another user's process: not a wrapper of this script.
             is_launcher = True
         if is_launcher:
             return f"{socket.gethostname()}:{_boot()}:{process.pid}:{_started(process)}"
@@ -108,7 +110,7 @@ def _boot() -> str:
 
 def _started(process: Any) -> str:
     with suppress(OSError, IndexError):
-        # In ticks since the boot: a time of day would move when the clock is set.
+        # In ticks since boot, which do not change when the clock is set.
         return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
     return str(process.create_time())
 
@@ -116,7 +118,7 @@ def _started(process: Any) -> str:
 def _launchers_store(launch: Launch, timeout_seconds: float) -> Callable[[], Any] | None:
     if launch.store is None:
         return None
-    # torchrun comes with torch. Imported before the time is taken: that may last longer than the answer.
+    # Imported outside of the time limit, which the import alone may exceed.
     from torch.distributed import TCPStore
 
     host, port = launch.store
@@ -133,7 +135,7 @@ def _process_groups_store(_launch: Launch, _timeout_seconds: float) -> Callable[
 
 
 def _agree(open_store: Callable[[], Any]) -> str:
-    """Return what the first process of the job that came here made up."""
+    """Return a random name that the first process of the job stored."""
     store = open_store()
     return str(store.compare_set(_STORE_KEY, "", secrets.token_hex(16)).decode())
 

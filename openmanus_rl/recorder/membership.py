@@ -1,6 +1,6 @@
-"""Which run a process belongs to, and its place in a job: told by the process that began the run, or by a launcher.
+"""Environment variables that name the run a process belongs to, and its place in a job.
 
-A run is passed on by the environment, so that what its process starts joins it.
+`init` sets them, so that child processes join its run. Launchers set the place in a job.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
 MODE_VARIABLE = "OPENMANUS_RL_MODE"
 
 Mode = Literal["online", "offline", "disabled"]
-"""What becomes of records: delivered, kept in the spool only, or not made at all."""
+"""Whether records are delivered, kept in the spool, or not made at all."""
 _MODES: tuple[Mode, ...] = ("online", "offline", "disabled")
-# What another machine, or a process that was started before, needs to write to the same Supabase.
+# What a process that does not inherit this environment needs to find the same Supabase.
 _ADDRESS_VARIABLES = ("SUPABASE_URL", "SUPABASE_PROJECT_REF", "OPENMANUS_RL_HOME")
 _KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
 
 
 @dataclass(frozen=True)
 class Membership:
-    """What a process was told about its run and its job."""
+    """What the environment tells a process about its run and its job."""
 
     run_id: str | None = None
-    """The run that this process belongs to, given by the process that began it."""
+    """The run that this process belongs to, set by the process that started it."""
     rewinds: tuple[int, ...] = ()
-    """The steps to which that run was rewound before."""
+    """The steps to which that run was rewound."""
     launch: Launch = field(default_factory=Launch)
     """This process's place in a job of several."""
 
 
 def read_membership() -> Membership:
-    """Return what the environment tells this process about its run and its job."""
+    """Return this process's membership."""
     values = read_variables()
     return Membership(
         run_id=values.get(RUN_ID_VARIABLE),
@@ -51,9 +51,9 @@ def read_membership() -> Membership:
 
 
 def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
-    """Return the mode that was given, else the one that the settings name; nothing else of them is read.
+    """Return the given mode, else OPENMANUS_RL_MODE.
 
-    What a run of this process passes on is for whoever joins it, and no setting for the next run.
+    A mode that a run of this process passed on counts only for processes that join that run, not for the next run.
     """
     if given is not None:
         return _parse_mode("mode", given)
@@ -64,14 +64,14 @@ def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
 def worker_environment(
     run_id: str, *, rewinds: Sequence[int] = (), mode: Mode = "online", include_keys: bool = False
 ) -> dict[str, str]:
-    """Return the variables with which another process joins a run, and finds the same Supabase."""
+    """Return the variables with which another process joins a run on the same Supabase."""
     values = read_variables()
     names = _ADDRESS_VARIABLES + (_KEY_VARIABLES if include_keys else ())
     return {name: values[name] for name in names if name in values} | _run_variables(run_id, rewinds, mode)
 
 
 def pass_on_run(run_id: str, *, rewinds: Sequence[int] = (), mode: Mode | None = None) -> None:
-    """Let the processes that this one starts join its run, until it is retracted."""
+    """Let child processes join this run until `retract_run`."""
     if not _passed_on:
         _before.update({name: os.environ.get(name) for name in (RUN_ID_VARIABLE, REWINDS_VARIABLE, MODE_VARIABLE)})
     own_mode = _own_mode()
@@ -80,24 +80,24 @@ def pass_on_run(run_id: str, *, rewinds: Sequence[int] = (), mode: Mode | None =
 
 
 def retract_run(run_id: str) -> None:
-    """Let the processes that this one starts join no longer this run, but one that was passed on before, if any."""
+    """Undo `pass_on_run`; child processes join the run that was passed on before, if any."""
     place = next((i for i in reversed(range(len(_passed_on))) if _passed_on[i][RUN_ID_VARIABLE] == run_id), None)
     if place is None:
         return
     _passed_on.pop(place)
-    # Somebody else's word about another run stays.
+    # Set by other code for another run: leave it.
     if os.environ.get(RUN_ID_VARIABLE) != run_id:
         return
     _set_variables(_before | (_passed_on[-1] if _passed_on else {}))
 
 
-# The runs that this process has passed on and not retracted, and the environment as it was before the first of them.
+# The runs that are passed on now, and the environment before the first of them.
 _passed_on: list[dict[str, str]] = []
 _before: dict[str, str | None] = {}
 
 
 def _own_mode() -> str | None:
-    """Return the mode that the environment names, but for what a run of this process passed on."""
+    """Return OPENMANUS_RL_MODE as it was set for this process, not by a run that it passed on."""
     named = os.environ.get(MODE_VARIABLE)
     is_passed_on = any(one.get(MODE_VARIABLE) == named for one in _passed_on)
     return _before[MODE_VARIABLE] if is_passed_on else named

@@ -1,4 +1,4 @@
-"""One process's way of recording: its spool, and a courier that is kept running beside it."""
+"""Records to this process's spool, and keeps a courier running that delivers it."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ _logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 1.0
 _POLL_SECONDS = 0.01
-# A silent run is alive as long as its process is; the database calls it stalled after five minutes without a word.
+# Sent while nothing is recorded: the database calls a run stalled after five minutes of silence.
 HEARTBEAT_SECONDS = 60.0
 _ALONE = Launch()
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What became of what this process recorded; each record is counted once.
+    """What became of the records of this process; each is counted once.
 
-    A record is what one call wrote: the values of a `run.log`, a turn with its tool calls and rewards, the beginning or
+    A record is what one call writes: the values of a `run.log`, a turn with its tool calls and rewards, the start or
     the end of a rollout.
     """
 
     queued: int
-    """In the spool, on its way."""
+    """In the spool, not delivered yet."""
     delivered: int
-    """In the database, whole."""
+    """Completely in the database."""
     rejected: int
-    """Refused, or some of it, such as one value of a `run.log` or one tool call of a turn; the rest of it arrived."""
+    """Refused in whole or in part, such as one value of a `run.log` or one tool call of a turn."""
     lost: int
-    """Not even written down, for want of room, or damaged since."""
+    """Not written to the spool, usually because the disk was full, or damaged since."""
     error: str | None = None
-    """Why delivery does not get on, where it does not."""
+    """The last error of delivery, if it is failing."""
     in_memory: int = 0
-    """Of the queued: how many wait in memory for room on the disk, and would not survive the process."""
+    """How many of the queued wait in memory for space on the disk; they would not survive the process."""
     lost_reason: str | None = None
-    """Why the first of the lost ones was lost."""
+    """Why the first lost record was lost."""
 
 
 class Recording:
-    """Appends to this process's spool; after a fork the child writes to one of its own."""
+    """Appends to this process's spool. After a fork, the child writes to a spool of its own."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class Recording:
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.at_exit: Callable[[], None] | None = None
-        """Called when the interpreter ends and nobody has closed this before."""
+        """Called when the interpreter ends, unless this was closed before."""
         self.gatherers: set[Callable[[], None]] = set()
-        """Called before a flush and the end: they write what they have gathered."""
+        """Called before a flush and the end, to write what they buffer."""
         self.run_id = run_id
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
@@ -84,10 +84,10 @@ class Recording:
         self._rank, self._processes = launch.rank, launch.world_size
         self.mode: Mode = mode
         self.is_forked = False
-        """Whether the process that began this recording is another one, of which this is a child."""
+        """Whether this process is a forked child of the one that started this recording."""
         self._root = spool_root(settings)
         self._start()
-        # Before anything is recorded: a process that is killed at once leaves a courier behind.
+        # Before the first record, so that it is delivered even if this process is killed right after.
         self._start_courier()
         _recordings.add(self)
 
@@ -100,24 +100,24 @@ class Recording:
         self._watcher.start()
 
     def append(self, kind: str, record: dict[str, Any]) -> None:
-        """Write a record down; nothing waits for the network."""
+        """Write a record to the spool; never waits for the network."""
         self._writer.append(kind, record)
 
     def append_metrics(self, record: dict[str, Any]) -> None:
-        """Write a record of metrics down, and tell what of it is refused."""
+        """Write a record of metrics to the spool, and report refused values."""
         self._writer.append("metrics", record)
         if "refused" in record:
             self._teller.tell_metrics(record["refused"])
 
     def keep_media(self, data: Any, *, kind: str | None, **fields: Any) -> tuple[dict[str, Any] | None, str | None]:
-        """Keep bytes in the spool; return the record that says so, to be appended, and their path in the bucket."""
+        """Store media in the spool; return the record to append, and the path in the bucket."""
         if kind is not None:
             check_word("media", "kind", kind)
         content = as_blob(data) if not isinstance(data, (Blob, Unkept)) else data
         return media_record(self.blobs, content, run_id=self.run_id, kind=kind or _kind_of(content), **fields)
 
     def append_media(self, record: dict[str, Any] | None) -> None:
-        """Write down a record of bytes that were kept; of those for which there was no room, that they are lost."""
+        """Write a record of stored media; None counts media as lost for which there was no space."""
         if record is None:
             self._writer.count_lost("there was no room on the disk for its bytes")
         else:
@@ -125,23 +125,23 @@ class Recording:
 
     @property
     def processes(self) -> int:
-        """Return how many processes the job has that number their things apart."""
+        """Return the number of processes in the job."""
         return self._processes
 
     @property
     def is_closed(self) -> bool:
-        """Say whether nothing more is taken."""
+        """Return whether this was closed."""
         return self._closed.is_set()
 
     def spread(self, number: int) -> int:
-        """Return a number that no other process of the job gives, for the nth thing of this one."""
+        """Return the nth number of this process, which no other process of the job uses."""
         return number * self._processes + self._rank
 
     @property
     def stats(self) -> Stats:
-        """Return the counts as they are now."""
+        """Return the current counts."""
         writer, progress = self._writer, self._progress()
-        # What the writer itself lost is counted by the courier too, once the writer is gone.
+        # Records that the writer lost are in both counts once the courier has seen them.
         damaged = progress.damaged - progress.unwritten
         return Stats(
             queued=max(0, writer.appended - writer.lost - progress.taken - damaged),
@@ -154,10 +154,10 @@ class Recording:
         )
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all that was recorded so far is in the database; False if it is not, whatever the reason."""
+        """Wait until everything recorded so far is in the database; False if it is not, whatever the reason."""
         self.write_gathered()
         writer = self._writer
-        # In this order: of what other threads record meanwhile, nothing is counted that is not waited for.
+        # In this order, so that records of other threads are never counted without being waited for.
         count, last = writer.appended - writer.lost, writer.last
         deadline = time.monotonic() + timeout_seconds
         while (target := writer.place_behind(last)) is None or self._progress().position < target:
@@ -166,17 +166,17 @@ class Recording:
                 return False
             time.sleep(_POLL_SECONDS)
         progress = self._progress()
-        # Counted as well: where the place is reached and a record is missing, something took it away.
+        # Compare counts as well: if the position is reached but a record is missing, it was removed or damaged.
         return progress.taken >= count and not (progress.refused or progress.damaged or writer.lost)
 
     def _progress(self) -> Progress:
         """Return how far the spool is delivered.
 
-        The courier removes one in which nobody writes any more, once nothing is left to deliver or to look at. While it
-        is being written, only somebody else can have removed it, with what was still in it.
+        The courier removes a closed spool when everything is delivered. If an open spool is missing, something else
+        removed it, with what was still in it.
         """
         writer = self._writer
-        # Before the look at the folder: else it could be closed and cleared away in between.
+        # Read before the folder is looked at: it could be closed and removed in between.
         is_closed = writer.is_closed
         progress = Spool(writer.folder).progress
         if writer.folder.exists():
@@ -188,12 +188,12 @@ class Recording:
         return Progress(place.segment, place.offset, taken=count, delivered=count)
 
     def write_gathered(self) -> None:
-        """Let those who gather records write them."""
+        """Let the gatherers write what they buffer."""
         for write in list(self.gatherers):
             write()
 
     def close(self) -> None:
-        """Let go of the spool; the courier delivers what is left, also after this process has ended."""
+        """Close the spool. The courier delivers the rest, also after this process has ended."""
         if not self._closed.is_set():
             self.write_gathered()
             self._closed.set()
@@ -204,16 +204,16 @@ class Recording:
             _recordings.discard(self)
 
     def renew_after_fork(self) -> None:
-        """Write to a spool of this process's own: the parent's belongs to the parent."""
+        """Start a spool for this forked child; the old one belongs to the parent."""
         self.is_forked = True
-        # The parent will end the run, and write what it has gathered.
+        # The parent ends the run, and writes what its gatherers buffer.
         self.at_exit = None
         self.gatherers.clear()
         self._writer.abandon()
         try:
             self._start()
         except LocalFileError as error:
-            # Nothing may be raised here; what it records is counted as lost.
+            # Nothing may be raised in a fork handler. The child's records are counted as lost.
             self._writer.closed_reason = f"after a fork, {error}"
 
     def _start_courier(self) -> None:

@@ -1,4 +1,4 @@
-"""Telling on stderr what was refused: once for each metric or field, while training runs, and in sum at its end."""
+"""Reports refused values on stderr: once per metric or field during training, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED_AT_THE_END = 5
 
 
 class Teller:
-    """Tells what became known of one spool's refusals; written to stderr itself, whatever becomes of logging."""
+    """Reports the refusals of one spool. It writes to stderr directly, however logging is configured."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "refused.jsonl"
@@ -37,7 +37,7 @@ class Teller:
         self._lock = threading.Lock()
 
     def tell_metrics(self, refused: Mapping[str, str]) -> None:
-        """Tell of metrics that are no numbers, by name with the reason."""
+        """Report metrics that are not numbers, by name, with the reason."""
         self._own_records += 1
         for name, reason in refused.items():
             self._own[f"metric {name!r}"] += 1
@@ -45,19 +45,19 @@ class Teller:
             self._tell(f"metric {name!r}", f"{reason}. Give run.log() {wanted}; other points are kept.")
 
     def look(self) -> None:
-        """Tell what the courier wrote down since the last look."""
+        """Report what the courier noted since the last call."""
         for entry in self._fresh():
             name = name_of(entry)
             self._counts[name] += len(entry.get("places") or [None])
-            # What waits for its parent is no fault yet.
+            # A record whose parent has not arrived yet is not an error.
             if entry.get("code") != "OM404":
                 way_out = "" if entry.get("kind") == "metrics" else f" {_WAY_OUT}"
                 self._tell(name, f"{reason_of(entry)}.{way_out}")
 
     def sum_up(self, *, rejected: int, recorded: int) -> None:
-        """Tell how many of the records were refused, as far as is known; of none, nothing."""
+        """Report how many records were refused so far, if any."""
         self.look()
-        # The courier may not have come to those that were known before the spool.
+        # The courier may not have seen those that were refused before they were written.
         rejected = max(rejected, self._own_records)
         if not rejected:
             return
@@ -78,7 +78,7 @@ class Teller:
         _write(f"{name} is refused: {reason} Further ones are counted in run.stats.rejected, and not told.")
 
     def _fresh(self) -> list[dict[str, Any]]:
-        """Return the refusals that were written since the last time; all of them where the file was written anew."""
+        """Return the refusals since the last call; all of them if the file was replaced."""
         found = []
         with self._lock, suppress(OSError), self._file.open("rb") as file:
             inode = os.fstat(file.fileno()).st_ino
@@ -96,6 +96,6 @@ class Teller:
 
 
 def _write(text: str) -> None:
-    # At the end of a process, or in a service, there may be no stderr.
+    # At exit, or in a service, there may be no stderr.
     with suppress(OSError, ValueError, AttributeError):
         print(f"openmanus-rl: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""From what training code hands over to fields of records."""
+"""Converts values of training code to fields of records."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LAST_STEP = 2**63 - 1
 
 
 def known(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that say something."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def metric_record(run_id: str, step: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the points of a step as a record; what is no number stands under `refused`, by name, with the reason.
+    """Return the metrics of a step as a record. Values that are not numbers are listed in `refused`, with the reason.
 
-    Most are finite floats and ints, which their types and one addition show.
+    The common case, only finite floats and ints, is recognised by the types and one addition.
     """
     try:
         if (
@@ -38,7 +38,7 @@ def metric_record(run_id: str, step: Any, values: Mapping[str, Any]) -> dict[str
         ):
             return {"run": run_id, "step": step, "values": values}
     except OverflowError:
-        pass  # An int beyond the range of floats: that one is refused.
+        pass  # An int beyond the range of floats, which is refused.
     except AttributeError:
         raise InvalidInput(
             f"log: a dict of numbers by name is expected, not {type(values).__name__}",
@@ -68,18 +68,18 @@ def _converted(run_id: str, step: Any, values: Mapping[str, Any]) -> dict[str, A
 
 
 def as_reward(value: Any) -> float | None:
-    """Return what a reward adds to the total, None if it is no number."""
+    """Return a reward as a float for the total, None if it is not a number."""
     try:
-        # The database reads text that says a number, so the total does too.
+        # Numbers as text, too: the database accepts them.
         return float(value) if value.__class__ is str else float(to_number(value))
     except ValueError:
         return None
 
 
 def as_tool_call(call: Any) -> Any:
-    """Return a tool call as a record, whose output is text."""
+    """Return a tool call as a record, with its output as text."""
     if call.__class__ is not dict and not isinstance(call, Mapping):
-        # Such as a model of a client library; what is no record is refused where it arrives.
+        # For example a Pydantic model of a client library. What is not a record is refused by the database.
         return as_tool_call(found) if isinstance(found := orjson.loads(dump_bytes(call)), dict) else found
     output = call.get("tool_output")
     if output is None or isinstance(output, str):

@@ -1,1 +1,1 @@
-"""What a call returned from: files that outlive the process, until they are delivered."""
+"""Spools: files that hold each record from the moment its log call returns until it is delivered."""

@@ -1,32 +1,31 @@
-"""The spool: what a call returned from lies here, in files that outlive the process, until it is delivered.
+"""The format of a spool: files that hold records until they are delivered, also after the process has died.
 
-A spool is a folder that one process writes and anyone may deliver:
+A spool is a folder. One process writes it, any process may deliver it:
 
-    meta.json       what it is of: the destination's address, the run, the process
-    000001.jsonl    segments: a record a line, [kind, time, record]
-    unwritten.json  how many records never came into a segment: in the writer's memory only, or lost
+    meta.json       the destination's address, the run, the writing process
+    000001.jsonl    segments: one record per line, [kind, time, record]
+    unwritten.json  how many records are in no segment: only in the writer's memory, or lost
     progress.json   how far it has been delivered, written by the courier
-    refused.jsonl   what the database did not take, with the reason
-    000001.damaged  a segment with lines that could not be read, kept for a look
-    blobs/          the bytes of records, such as images, until they are in storage
-    writer.lock     locked by the writing process for as long as it may write
-    courier.lock    locked by whoever delivers it
+    refused.jsonl   records that the database refused, with the reason
+    000001.damaged  a segment with unreadable lines, kept for inspection
+    blobs/          files that belong to records, such as images, until they are in storage
+    writer.lock     locked by the writing process until it ends
+    courier.lock    locked by the process that delivers the spool
 
-What the reader may rely on:
+Guarantees for readers:
 
-1. Segments only grow, at the end of the last one, by the process that holds writer.lock; what stands there never
-   changes. A line that broke off, on a full disk for one, is continued before anything else is written.
-2. A segment is made only when the one before it is complete and closed: a segment that has a successor is final.
-   When writer.lock is free, all of them are.
-3. So half a line at the end is being written, unless it was known *before it was read* that the segment was final. If
-   the segment had a successor, the file was damaged by something else; if the lock was free, the writer died within a
-   call, which never returned. Looked for after the read, neither tells anything: the writer may have gone on meanwhile.
-4. progress.json is replaced after the database has committed, and segments before it are deleted after that. Whoever
-   delivers may be killed between any two steps: what is delivered again has the same ids, and changes nothing.
+1. Only the process that holds writer.lock writes, and only by appending to the last segment. Written bytes never
+   change. If a write stops in the middle of a line, such as on a full disk, that line is completed first.
+2. A segment is created only after the one before it is complete and closed. So a segment that has a successor is
+   final, and when writer.lock is free, all of them are.
+3. An incomplete last line is still being written, unless the reader knew *before reading* that the segment was final.
+   If it had a successor, something else damaged the file. If the lock was free, the writer died within a log call,
+   which never returned. Checked after the read, neither proves anything: the writer may have continued meanwhile.
+4. progress.json is replaced after the database has committed, and delivered segments are deleted after that. The
+   courier may be killed between any two steps: records that are delivered again have the same ids and change nothing.
 
-Lines have no checksum: what happens to files in practice (cut off, filled with zeros after a power failure, partly
-overwritten) leaves lines that are no JSON and are counted as damaged. A flipped bit within a text would not show, there
-as little as in the database a moment later.
+Lines have no checksum. The usual damage (truncation, zeros after a power failure, overwritten parts) leaves lines that
+are not valid JSON, and these are counted as damaged. A flipped bit within a text is not detected.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ __all__ = [
     "segment_path",
 ]
 
-# Room that is taken when there is some: changed in place, these files need no more on a full disk.
+# The file always has this size: it is changed in place, which needs no space on a full disk.
 _UNWRITTEN_BYTES = 64
 
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in a spool: a segment, and how many of its bytes lie before it."""
+    """A position in a spool: a segment, and an offset in bytes."""
 
     segment: int
     offset: int
@@ -63,7 +62,7 @@ class Position:
 
 @dataclass(frozen=True)
 class SpoolMeta:
-    """What a spool is of; no secrets, so that a copied spool gives nothing away."""
+    """The content of meta.json. It holds no secrets: spools may be copied to other machines."""
 
     spool_id: str
     url: str
@@ -71,15 +70,15 @@ class SpoolMeta:
     pid: int
     created_at: float
     rewinds: tuple[int, ...] = ()
-    """The steps to which the run had been rewound before; their number is the timeline of what is written here."""
+    """The steps to which the run was rewound; their number is the timeline of the records in this spool."""
 
 
 @dataclass(frozen=True)
 class Unwritten:
-    """How many of a writer's records are in no segment."""
+    """The content of unwritten.json: how many of a writer's records are in no segment."""
 
     in_memory: int = 0
-    """They wait for room on the disk, and are lost if the process is killed."""
+    """Waiting for space on the disk; lost if the process is killed."""
     lost: int = 0
 
 
@@ -89,7 +88,7 @@ def segment_path(folder: Path, number: int) -> Path:
 
 
 def read_unwritten(folder: Path) -> Unwritten:
-    """Return how many of a spool's records are in no segment; final once nobody writes any more."""
+    """Return how many of a spool's records are in no segment; final once the writing process has ended."""
     try:
         return Unwritten(**orjson.loads((folder / "unwritten.json").read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -97,7 +96,7 @@ def read_unwritten(folder: Path) -> Unwritten:
 
 
 def lock_file(path: Path) -> int:
-    """Lock a file until the returned descriptor is closed or the process ends; BlockingIOError if another has it."""
+    """Lock a file until the returned descriptor is closed or the process ends; BlockingIOError if it is locked."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +107,7 @@ def lock_file(path: Path) -> int:
 
 
 def is_alive(folder: Path) -> bool:
-    """Say whether the process that writes a spool still lives; of one that has been cleared away it does not."""
+    """Return whether the process that writes a spool is still running; False for a spool that was removed."""
     try:
         os.close(lock_file(folder / "writer.lock"))
     except BlockingIOError:

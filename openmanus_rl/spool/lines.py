@@ -1,4 +1,4 @@
-"""From whatever training code hands over to a line of a spool; it never raises."""
+"""Serializes records of any content to lines of a spool; never raises."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["dump_bytes", "dump_line", "dump_text"]
 def dump_line(kind: str, record: Any) -> bytes:
     """Return a record as a line of a spool.
 
-    What has no place in JSON or in Postgres is not dropped and not guessed, but replaced by something that shows, as
-    `records.plain.dump_bytes` says; in metrics, an integer beyond 64 bits by the nearest float.
+    Values that JSON or Postgres cannot hold are replaced visibly, as documented at `records.plain.dump_bytes`. In
+    metrics, an integer beyond 64 bits becomes the nearest float.
     """
     entry = (kind, time.time(), record)
     try:
         try:
-            # Enough for most records, and half as fast again as with the options below.
+            # Most records need no options, and orjson is a third faster without.
             line = orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
         except TypeError:
             line = orjson.dumps(entry, default=encode_other, option=OPTIONS | orjson.OPT_APPEND_NEWLINE)

@@ -1,4 +1,4 @@
-"""Refusals as refused.jsonl holds them: which are the same, how many records they are of, and how to say them."""
+"""Entries of refused.jsonl: how to compare, count and describe them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["count_places", "identity", "name_of", "printable", "reason_of"]
 
 _LONGEST_REASON = 500
 _ID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-# As Postgres ends what it says of a value that does not fit a type.
+# How Postgres ends a message about a value that does not fit a type.
 _VALUE = re.compile(r': ".*"$', re.DOTALL)
 
 
 def identity(entry: dict[str, Any]) -> bytes:
-    """Return what makes a refusal the same one, whatever the reason."""
+    """Return a digest that is equal for refusals of the same record, whatever the reason."""
     kind, record = entry["kind"], entry["record"]
     if kind == "metric_chunks":
         said: Any = [kind, record.get("id")]
@@ -29,12 +29,12 @@ def identity(entry: dict[str, Any]) -> bytes:
 
 
 def count_places(places: Iterable[list[int]]) -> int:
-    """Return how many records refusals are of: several may be of one, and one of several."""
+    """Return how many records were refused: several refusals may concern one record, and one refusal several."""
     return len({place for some in places for place in some})
 
 
 def name_of(entry: Mapping[str, Any]) -> str:
-    """Return what a refusal is of, as one would say it: a metric, or a field of a kind of record."""
+    """Return the name of what was refused: a metric, or a field of a kind of record."""
     if entry.get("kind") == "metrics":
         return f"metric {entry.get('field') or entry['record'].get('name')!r}"
     field = entry.get("field")
@@ -42,7 +42,7 @@ def name_of(entry: Mapping[str, Any]) -> str:
 
 
 def reason_of(entry: Mapping[str, Any]) -> str:
-    """Return why something was refused: without ids and values, so that it is the same for all that share it."""
+    """Return the reason without ids and values, so that refusals with the same cause read the same."""
     reason = str(entry.get("message"))[:_LONGEST_REASON]
     record = entry.get("record")
     row_id = record.get("id") if isinstance(record, dict) else None
@@ -53,5 +53,5 @@ def reason_of(entry: Mapping[str, Any]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that does nothing to a terminal but show."""
+    """Return text without control characters, safe to print on a terminal."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

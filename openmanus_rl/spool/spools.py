@@ -1,4 +1,4 @@
-"""Spools as those see them who deliver them or look on: how far they are, what was refused, what waits."""
+"""Spools as couriers and commands see them: progress, refusals, and what is not delivered yet."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 DONE_SUFFIX = ".done"
-"""Of the folder of a spool that is being removed."""
+"""Suffix of the folder of a spool that is being removed."""
 COPIED_MARK = "copied"
-"""In a spool that was copied while its process may have lived: what is open in it may still end elsewhere."""
+"""A file in a spool that was copied while its process may have been running, and may end what is open in it."""
 NEVER_WRITTEN = "a process lost them, or had them only in its memory when it ended"
 _RESEND_MARK = "resend"
 _HURRY_MARK = "hurry"
@@ -50,18 +50,18 @@ class Progress:
     segment: int = 1
     offset: int = 0
     taken: int = 0
-    """The lines before this place that were whole: delivered or refused."""
+    """Complete lines before this position: delivered or refused."""
     delivered: int = 0
-    """Those of which nothing was refused."""
+    """Lines of which nothing was refused."""
     refused: int = 0
-    """Those of which something was refused and did not arrive later, also if somebody has discarded it since."""
+    """Lines of which something was refused and has not arrived since, including those that a user discarded."""
     discarded: int = 0
     damaged: int = 0
-    """The records that could not be read, or were lost before they came into the spool's files."""
+    """Records that could not be read, or were lost before they were written to a file."""
     damage: str | None = None
-    """What was wrong with the first of these."""
+    """What was wrong with the first damaged record."""
     unwritten: int = 0
-    """How many of these never came into the files."""
+    """How many damaged records were never written to a file."""
     error: str | None = None
     open: dict[str, list[str]] = field(default_factory=dict)
     """What began before this place and has not ended, by id: its kind, and the id of the status change that began it.
@@ -98,7 +98,7 @@ _PROGRESS_FIELDS = frozenset(one.name for one in fields(Progress))
 
 @dataclass(frozen=True)
 class Spool:
-    """A spool as its deliverers and onlookers see it."""
+    """A spool on disk."""
 
     folder: Path
 
@@ -109,7 +109,7 @@ class Spool:
             progress = Progress(**{name: value for name, value in found.items() if name in _PROGRESS_FIELDS})
             return progress if _is_place(progress) else Progress()
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
-            # What was delivered before is delivered again, which changes nothing.
+            # Everything is delivered again, which changes nothing.
             return Progress()
 
     def save(self, progress: Progress) -> None:
@@ -119,7 +119,7 @@ class Spool:
             aside.write_bytes(content)
             aside.replace(self.folder / "progress.json")
         except OSError:
-            # On a full disk, delivery is what makes room again: it must not need any.
+            # Delivery frees space on a full disk, so it must not need any.
             with suppress(OSError):
                 aside.unlink()
             if not _overwrite(self.folder / "progress.json", content):
@@ -133,24 +133,24 @@ class Spool:
         return found
 
     def refused(self) -> list[dict[str, Any]]:
-        """Return what the database did not take: kind, record, reason, places of its lines, and when it was refused."""
+        """Return what the database refused: kind, record, reason, positions of its lines, and when."""
         try:
             lines = (self.folder / "refused.jsonl").read_bytes().splitlines()
         except FileNotFoundError:
             return []
         found: dict[bytes, dict[str, Any]] = {}
         for number, line in enumerate(lines):
-            # One that broke off belongs to a batch that was not finished, and is refused again.
+            # An incomplete line belongs to a batch that was not finished, which is refused again.
             with suppress(ValueError):
                 entry = orjson.loads(line)
-                # Of refusals that were written before places were, each is of a record of its own.
+                # Without places, each refusal counts as one record.
                 entry.setdefault("places", [-1 - number])
-                # A chunk of metrics that has grown since stands there again, and says all that it said before.
+                # A chunk of metrics that has grown is listed again, with all that it held before.
                 found[identity(entry)] = entry
         return list(found.values())
 
     def add_refused(self, refused: list[dict[str, Any]]) -> None:
-        """Write down further refusals; those before stay as they are, however many they are."""
+        """Append refusals."""
         append_private(self.folder / "refused.jsonl").close()
         with (self.folder / "refused.jsonl").open("a+b") as file:
             if file.tell():
@@ -165,11 +165,11 @@ class Spool:
         aside.replace(self.folder / "refused.jsonl")
 
     def unread_bytes(self) -> int:
-        """Return how much of the spool has not been delivered."""
-        # The files first: what is delivered meanwhile then counts as unread, never the other way round.
+        """Return how many bytes have not been delivered."""
+        # Sizes before progress: what is delivered meanwhile counts as undelivered, never the other way round.
         sizes = {}
         for path in self.folder.glob("*.jsonl"):
-            # One that is gone was delivered.
+            # A missing segment was delivered.
             with suppress(FileNotFoundError):
                 if path.stem.isdigit():
                     sizes[int(path.stem)] = path.stat().st_size
@@ -190,15 +190,15 @@ class Spool:
         return count
 
     def may_go_on_elsewhere(self) -> bool:
-        """Say whether this is a copy of a spool that may still be written."""
+        """Return whether this is a copy of a spool that may still be written elsewhere."""
         return (self.folder / COPIED_MARK).exists()
 
     def ask_to_resend(self) -> None:
-        """Ask whoever delivers the spool to send what was refused again."""
+        """Ask the courier to send refused records again."""
         (self.folder / _RESEND_MARK).touch()
 
     def was_asked_to_resend(self) -> bool:
-        """Say whether that was asked since the last time."""
+        """Return whether `ask_to_resend` was called since the last time."""
         try:
             (self.folder / _RESEND_MARK).unlink()
         except FileNotFoundError:
@@ -212,7 +212,7 @@ def _is_place(progress: Progress) -> bool:
 
 
 def _overwrite(path: Path, content: bytes) -> bool:
-    """Change a file in place, if it has the room already; whoever is killed meanwhile leaves what is no progress."""
+    """Overwrite a file in place if its blocks suffice. A kill meanwhile leaves an invalid file, which is ignored."""
     try:
         with path.open("r+b", buffering=0) as file:
             if len(content) > os.fstat(file.fileno()).st_blocks * _BLOCK_BYTES:
@@ -225,13 +225,13 @@ def _overwrite(path: Path, content: bytes) -> bool:
 
 
 def hurry(root: Path) -> None:
-    """Ask whoever delivers the spools below a root not to wait for more."""
+    """Ask the courier of these spools to deliver at once."""
     with suppress(OSError):
         (root / _HURRY_MARK).touch()
 
 
 def was_hurried(root: Path) -> bool:
-    """Say whether that was asked since the last time."""
+    """Return whether `hurry` was called since the last time."""
     try:
         (root / _HURRY_MARK).unlink()
     except OSError:
@@ -243,20 +243,20 @@ def find_spools(root: Path) -> Iterator[Spool]:
     """Yield the spools below a root, oldest first."""
     if root.exists():
         for folder in sorted(root.iterdir()):
-            # What begins with a dot is still being copied.
+            # A name that begins with a dot is a copy in progress.
             is_whole = folder.suffix != DONE_SUFFIX and not folder.name.startswith(".")
             if is_whole and (folder / "meta.json").exists():
                 yield Spool(folder)
 
 
 def remove_done(root: Path) -> None:
-    """Remove the spools that are done and that a courier, killed meanwhile, did not get to remove."""
+    """Remove delivered spools whose removal was cut short by a kill."""
     for folder in root.glob(f"*{DONE_SUFFIX}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def overview(root: Path) -> dict[str, Any]:
-    """Return what waits below a root, what was refused, and why delivery does not get on, where it does not."""
+    """Count what is queued, refused and damaged below a root, with the last error of delivery, if any."""
     spools = list(find_spools(root))
     progress = [spool.progress for spool in spools]
     return {
@@ -270,13 +270,13 @@ def overview(root: Path) -> dict[str, Any]:
 
 
 def damaged_records(spool: Spool) -> int:
-    """Return how many records of a spool can't be delivered: unreadable, lost, or only in the memory of a dead process.
+    """Return how many records can't be delivered: unreadable, lost, or only in the memory of a process that died.
 
-    Also where no courier has been yet to count those that its process left unwritten.
+    Includes unwritten records that no courier has counted yet.
     """
     progress, unwritten = spool.progress, read_unwritten(spool.folder)
     is_final = False
-    # In a home that may only be read nothing can be locked, and so not asked; and a spool may be gone by now.
+    # Fails in a read-only home, where nothing can be locked, and for a spool that was just removed.
     with suppress(OSError):
         is_final = not is_alive(spool.folder) and not spool.may_go_on_elsewhere()
     count = unwritten.lost + (unwritten.in_memory if is_final else 0)

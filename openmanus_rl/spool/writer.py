@@ -1,4 +1,4 @@
-"""Writes a spool: appends records to its segments; `files` says what its readers may rely on."""
+"""Appends records to a spool; the format and its guarantees are documented in `files`."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = ["SpoolWriter"]
 _logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 8 * 1024 * 1024
-# What does not fit on a full disk waits here; beyond it, records are lost and counted.
+# How much is kept in memory while the disk is full. Beyond that, records are lost and counted.
 MEMORY_BYTES = 64 * 1024 * 1024
 _NO_FILE = -1
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 _Place = tuple[int, int, int, int]
-"""How far a writer has come, in one value: an exception out of a signal handler finds all of a step or none.
+"""Where the writer is: descriptor, number and size of the last segment, and the number of the last complete record.
 
-The descriptor of the last segment (_NO_FILE if the next one is still to be made), its number, its size, and the number
-of the last record that is whole in the segments. A plain tuple: every call makes one.
+The descriptor is _NO_FILE if the next segment is not created yet. All in one value, so that an exception raised by a
+signal handler never leaves half a change; a plain tuple, because each log call makes one.
 """
 
 
 class SpoolWriter:
-    """Appends records to a spool of its own; the only lock is shared with other writers, never with delivery."""
+    """Appends records to a spool of its own. Threads share a lock; delivery never holds it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SpoolWriter:
         self._segment_bytes = segment_bytes
         self._place: _Place = (_NO_FILE, 0, 0, 0)
         self._accepted = 0
-        # Records that are not whole in a segment, with their numbers; between calls there are some only on a full disk.
+        # Numbered records that are not completely written. Between calls, it is empty unless the disk is full.
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._waiting_bytes = 0
         self._is_in_doubt = False
@@ -71,7 +71,7 @@ class SpoolWriter:
         self._is_closing = False
         self._closed = False
         self._news: deque[tuple[int, str]] = deque()
-        # A signal handler may record something while its own thread is in here.
+        # Reentrant: a signal handler may log while its own thread is in `append`.
         self._lock = threading.RLock()
         self._make()
 
@@ -84,7 +84,7 @@ class SpoolWriter:
                 self._begin_segment()
                 _write_new(self.folder / "unwritten.json", dump_unwritten(Unwritten()))
                 _write_new(self.folder / "progress.json", b"{}\n")
-                # Last: with it the folder is a spool, and a courier that found nobody writing would clear it away.
+                # Last, because it makes the folder a spool: before, a courier would find no writer and remove it.
                 _write_new(self.folder / "meta.json", orjson.dumps(asdict(self.meta)))
             except OSError:
                 self.abandon()
@@ -95,24 +95,24 @@ class SpoolWriter:
 
     @property
     def waiting(self) -> int:
-        """Return how many records wait in memory for room on the disk."""
+        """Return how many records wait in memory for space on the disk."""
         return len(self._waiting)
 
     @property
     def last(self) -> int:
-        """Return the number of the last record that was accepted."""
+        """Return the number of the last accepted record."""
         return self._accepted
 
     @property
     def is_closed(self) -> bool:
-        """Say whether nothing more is written."""
+        """Return whether the spool was closed."""
         return self._closed
 
     def append(self, kind: str, record: Any) -> None:
         """Write a record to the spool; once this returns, it survives the death of the process. Nothing is raised.
 
-        While the disk is full it waits in memory, which is logged once, and counted in `waiting`. What JSON or Postgres
-        cannot hold is replaced: `lines.dump_line` says by what.
+        While the disk is full, records wait in memory, which is logged once and counted in `waiting`. Values that JSON
+        or Postgres cannot hold are replaced as documented at `lines.dump_line`.
         """
         line = dump_line(kind, record)
         with self._lock:
@@ -130,21 +130,21 @@ class SpoolWriter:
             self._tell()
 
     def count_lost(self, reason: str) -> None:
-        """Count something that could not even be written down."""
+        """Count a record that could not be written."""
         with self._lock:
             self._lose(reason)
             self.appended += 1
         self._tell()
 
     def drain(self) -> None:
-        """Write down what waits in memory, if there is room on the disk again."""
+        """Write what waits in memory, if the disk has space again."""
         with self._lock:
             if self._waiting and not self._closed:
                 self._write_waiting()
         self._tell()
 
     def place_behind(self, number: int) -> Position | None:
-        """Return a place behind the record of this number; None as long as it is only in memory."""
+        """Return a position behind this record; None while it is only in memory."""
         self.drain()
         with self._lock:
             _, segment, offset, written = self._place
@@ -153,19 +153,19 @@ class SpoolWriter:
             return Position(segment, offset)
 
     def close(self) -> None:
-        """Let go of the spool; its records stay until they are delivered."""
+        """Close the spool; its records stay until they are delivered."""
         with self._lock:
-            # Called by a signal handler while this thread writes, it is done when that is.
+            # If a signal handler calls this while its thread writes, `_write_waiting` closes when it is done.
             self._is_closing = self._is_writing
             if not self._is_writing:
                 self._close()
         self._tell()
 
     def abandon(self) -> None:
-        """Close the files only; for a forked child, in which the lock may be held by a thread that is not there."""
-        # First: a descriptor that is closed may be another file's at once.
+        """Close the files without locking: in a forked child, the lock may be held by a thread that does not exist."""
+        # Before closing: another file may get the same descriptor at once.
         self._closed = True
-        # What waits there is the parent's to write.
+        # The parent writes what waits.
         self._waiting = deque()
         file = self._place[0]
         if file != _NO_FILE:
@@ -184,21 +184,21 @@ class SpoolWriter:
         self.abandon()
 
     def _write_waiting(self) -> bool:
-        """Write down what waits, in its order, and say whether nothing is left."""
+        """Write what waits, in order; return whether nothing is left."""
         if self._is_writing:
-            return False  # A signal handler of the thread that writes: it will find this when it goes on.
+            return False  # In a signal handler of the thread that writes, which continues with this record.
         self._is_writing = True
         waiting = self._waiting
         try:
             while waiting:
                 number, line = waiting[0]
-                # Else it is written, and an exception came before it was taken off.
+                # Else it is written, but an exception came before it was removed from the queue.
                 if number > self._place[3]:
                     self._write(number, line)
                 waiting.popleft()
                 self._waiting_bytes -= len(line)
         except OSError as error:
-            # Mostly a full disk; whatever it is, training goes on.
+            # Usually a full disk. Training continues in any case.
             self._note_shortage(error)
             return False
         finally:
@@ -216,12 +216,12 @@ class SpoolWriter:
             file, segment, offset, _ = self._begin_segment()
         begun = os.lseek(file, 0, os.SEEK_END) - offset if self._is_in_doubt else 0
         if not 0 <= begun <= len(line):
-            # Something else has changed the file: nothing more is to come behind that.
+            # Something else has changed the file: leave it, and continue in a new one.
             file, segment, offset, _ = self._begin_segment()
             begun = 0
         self._is_in_doubt = True
         while begun < len(line):
-            # Also without a fault it may be less than was asked for.
+            # A write may be partial without an error.
             count = os.write(file, line[begun:])
             if not count:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -232,8 +232,8 @@ class SpoolWriter:
     def _begin_segment(self) -> _Place:
         file, segment, offset, written = self._place
         if file != _NO_FILE:
-            # Let go of first: closed twice, it may be another file by then. Closed before there is a successor: on NFS,
-            # other machines are sure to see what was written only then.
+            # Forget the descriptor first: closing it twice could close another file. Close before the successor is
+            # created: on NFS, other machines are sure to see the content only after the close.
             self._place = (_NO_FILE, segment, offset, written)
             try:
                 os.close(file)
@@ -272,7 +272,7 @@ class SpoolWriter:
         self._note_unwritten()
 
     def _note_unwritten(self) -> None:
-        """Leave word of what is only in memory, or lost, for whoever finds the spool of a killed process."""
+        """Save how many records are only in memory or lost, for the courier in case this process is killed."""
         with suppress(OSError):
             file = os.open(self.folder / "unwritten.json", os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -281,7 +281,7 @@ class SpoolWriter:
                 os.close(file)
 
     def _tell(self) -> None:
-        """Log what happened, now that the lock is free: a handler of the log may record something itself."""
+        """Log pending messages. Not under the lock: a logging handler may itself record something."""
         with suppress(IndexError):
             while self._news:
                 level, text = self._news.popleft()

@@ -74,7 +74,7 @@ def test_the_site_builds_with_every_page(site: Path) -> None:
     pages = {path.stem for path in site.glob("*.html")}
     assert {path.stem for path in DOCS.glob("*.md")} <= pages
     assert {"index", "changelog", "contributing", "benchmarks", "gateway"} <= pages
-    assert "Begin a run and return it" in (site / "api.html").read_text()
+    assert "Start a run and return it" in (site / "api.html").read_text()
 
 
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
