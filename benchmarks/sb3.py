@@ -3,9 +3,8 @@
     .venv/bin/python benchmarks/sb3.py --rounds 5
 
 The environments are fast and the network is small, so that whatever is done each step shows: CartPole, eight at once,
-one epoch. Every measurement is a process of its own, the variants take turns, and the clock runs from the first step to
-the end of `learn`. On a machine that has other things to do, look at the last column: the CPU time of the training
-process, all its threads together, in the best round of each.
+one epoch. The clock runs from the first step to the end of `learn`. On a machine that has other things to do, look at
+the last column: the CPU time of the training process, all its threads together, in the best round of each.
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import Stack, console, running_stack
-from rich.table import Table
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
+from benchmarks.measuring import Measured, Question, Results, ask, run_json, temporary_folder
+from benchmarks.report import make_table, show
+from benchmarks.stack import Stack, running_stack
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
 
 _PLAIN = "no logging"
@@ -47,16 +44,7 @@ class Clock(BaseCallback):
 
     def _on_training_end(self) -> None:
         began, began_cpu = self._began
-        self.seconds = time.perf_counter() - began
-        self.cpu_seconds = time.process_time() - began_cpu
-
-
-def _nothing(folder: Path) -> dict[str, Any]:  # noqa: ARG001 - each variant is given one
-    return {}
-
-
-def _tensorboard(folder: Path) -> dict[str, Any]:
-    return {"tensorboard_log": str(folder)}
+        self.measured = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
 
 
 def _wandb(folder: Path) -> dict[str, Any]:
@@ -70,20 +58,16 @@ def _wandb(folder: Path) -> dict[str, Any]:
     return {"tensorboard_log": str(folder), "callbacks": [WandbCallback()]}
 
 
-def _ours(**options: Any) -> Callable[[Path], dict[str, Any]]:
-    return lambda folder: {"callbacks": [OpenManusCallback(name="bench", **options)]}  # noqa: ARG005
-
-
 _VARIANTS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    _PLAIN: _nothing,
-    "TensorBoard": _tensorboard,
+    _PLAIN: lambda _: {},
+    "TensorBoard": lambda folder: {"tensorboard_log": str(folder)},
     "W&B offline": _wandb,
-    "ours": _ours(),
-    "ours, all turns": _ours(turn_interval_episodes=1),
+    "ours": lambda _: {"callbacks": [OpenManusCallback(name="bench")]},
+    "ours, all turns": lambda _: {"callbacks": [OpenManusCallback(name="bench", turn_interval_episodes=1)]},
 }
 
 
-def _train(variant: str, steps: int, folder: Path) -> dict[str, float]:
+def _train(variant: str, steps: int, folder: Path) -> Measured:
     """Train once in this process, and return how long it took."""
     torch.set_num_threads(1)
     options = _VARIANTS[variant](folder)
@@ -92,39 +76,37 @@ def _train(variant: str, steps: int, folder: Path) -> dict[str, float]:
     env = make_vec_env("CartPole-v1", n_envs=_ENVIRONMENTS, seed=1)
     settings: dict[str, Any] = {"n_steps": 256, "batch_size": 2048, "n_epochs": 1, "device": "cpu", "seed": 1}
     PPO("MlpPolicy", env, **settings).learn(4096)
-    model = PPO("MlpPolicy", env, **settings, **options)
-    model.learn(steps, callback=callbacks)
-    return {"seconds": clock.seconds, "cpu_seconds": clock.cpu_seconds}
+    PPO("MlpPolicy", env, **settings, **options).learn(steps, callback=callbacks)
+    return clock.measured
 
 
-def _measure(variant: str, steps: int, stack: Stack) -> dict[str, float]:
-    """Train once in a process of its own; what it leaves to deliver is delivered before the next one begins."""
-    with tempfile.TemporaryDirectory(prefix="openmanus-rl-bench-") as folder:
-        command = [sys.executable, __file__, "--train", variant, "--steps", str(steps), "--folder", folder]
-        done = subprocess.run(command, env=stack.env(), cwd=folder, stdout=subprocess.PIPE, check=True)
+def _measure(variant: str, steps: int, stack: Stack) -> Measured:
+    """Train once in a process of its own; wait until what it recorded is delivered before the next one begins."""
+    with temporary_folder() as folder:
+        command = [__file__, "--train", variant, "--steps", str(steps), "--folder", str(folder)]
+        measured = run_json(command, env=stack.env())
     deadline = time.monotonic() + _SETTLE_SECONDS
     while any(stack.home.glob("spool/*/*/meta.json")) and time.monotonic() < deadline:
         time.sleep(0.2)
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
 
-def _show(found: dict[str, list[dict[str, float]]], steps: int) -> None:
-    table = Table(title=f"PPO on CartPole, {_ENVIRONMENTS} environments, {steps:,} steps")
-    for column in ("variant", "steps/s", f"speed, of {_PLAIN}", "from … to", f"CPU time, of {_PLAIN}"):
-        table.add_column(column, justify="left" if column == "variant" else "right")
-    plain = found[_PLAIN]
-    for variant, measured in found.items():
-        speeds = [one["seconds"] / own["seconds"] for one, own in zip(plain, measured, strict=True)]
-        cost = min(one["cpu_seconds"] for one in measured) / min(one["cpu_seconds"] for one in plain)
-        rate = steps / statistics.median(one["seconds"] for one in measured)
-        span = f"{min(speeds):.2f} … {max(speeds):.2f}"
-        table.add_row(variant, f"{rate:,.0f}", f"{statistics.median(speeds):.3f}", span, f"{cost:.3f}")
-    console.print(table)
+def _show(results: Results, steps: int) -> None:
+    rows = []
+    plain = {name: results.values("sb3", _PLAIN, name) for name in ("seconds", "cpu_seconds")}
+    for variant in results.subjects("sb3"):
+        seconds, cpu = results.values("sb3", variant, "seconds"), results.values("sb3", variant, "cpu_seconds")
+        speeds = [without / own for without, own in zip(plain["seconds"], seconds, strict=True)]
+        rows.append([
+            variant, f"{steps / statistics.median(seconds):,.0f}", f"{statistics.median(speeds):.3f}",
+            f"{min(speeds):.2f} to {max(speeds):.2f}", f"{min(cpu) / min(plain['cpu_seconds']):.3f}",
+        ])  # fmt: skip
+    title = f"PPO on CartPole, {_ENVIRONMENTS} environments, {steps:,} steps; ratios to {_PLAIN}"
+    show(make_table(title, ["steps/s", "speed", "range", "CPU time"], rows))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--variants", nargs="+", default=list(_VARIANTS), choices=list(_VARIANTS))
@@ -132,17 +114,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.train:
-        print(json.dumps(_train(given.train, given.steps, given.folder)))
+        print("\n" + json.dumps(_train(given.train, given.steps, given.folder)))
         return
-    variants = [_PLAIN, *(variant for variant in given.variants if variant != _PLAIN)]
-    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in variants}
     with running_stack() as stack:
-        for turn in range(given.rounds):
-            # Every other round the other way round: whatever grows or shrinks meanwhile hits all alike.
-            for variant in variants[:: 1 if turn % 2 == 0 else -1]:
-                found[variant].append(_measure(variant, given.steps, stack))
-                console.print(f"round {turn + 1}: {variant}: {found[variant][-1]['seconds']:.2f} s", style="dim")
-    _show(found, given.steps)
+        repeats = dict.fromkeys([_PLAIN, *given.variants], given.rounds)
+        question = Question("sb3", repeats, lambda variant, _: _measure(variant, given.steps, stack))
+        results = ask([question])
+    _show(results, given.steps)
 
 
 if __name__ == "__main__":

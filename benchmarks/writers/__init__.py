@@ -1,17 +1,21 @@
-"""The recorder and its peers, each behind the same few methods; imported only where it is used."""
+"""The recorder and its peers, each behind the same few methods; a peer's library is imported only where it is used."""
 
 from __future__ import annotations
 
 import importlib
+import time
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from writers.base import Stopwatch, Writer
+from benchmarks.workloads import Rollout
 
-__all__ = ["REGISTRY", "Entry", "Stopwatch", "Writer", "installed", "load"]
-
-_ROLLOUTS = frozenset({"rollouts", "chats"})
-_ALL = frozenset({"metrics", *_ROLLOUTS})
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,31 +26,89 @@ class Entry:
     place: str
     """Its module and class."""
     library: str
-    """Without which it can't run."""
-    workloads: frozenset[str] = _ALL
+    """The library that it needs."""
+    has_metrics: bool = True
     share: float = 1.0
-    """How much of a workload it gets: a slow one's rate shows as well in a part of it."""
+    """The share of a workload that it gets: a part is enough to measure the rate of a slow one."""
 
 
-REGISTRY = {
-    "ours": Entry("ours", "ours:OursWriter", "openmanus_rl"),
-    "jsonl": Entry("JSONL", "jsonl:JsonlWriter", "json"),
+WRITERS = {
+    "ours": Entry("ours", "database:OursWriter", "openmanus_rl"),
+    "jsonl": Entry("JSONL", "lines:JsonlWriter", "json"),
     "trackio": Entry("Trackio", "trackio:TrackioWriter", "trackio"),
-    "wandb": Entry("W&B offline", "wandb:WandbWriter", "wandb"),
+    "wandb": Entry("W&B offline", "lines:WandbWriter", "wandb"),
     "mlflow": Entry("MLflow", "mlflow:MlflowWriter", "mlflow", share=0.04),
     "mlflow-async": Entry("MLflow async", "mlflow:MlflowAsyncWriter", "mlflow", share=0.04),
-    "inspect": Entry("Inspect", "inspect:InspectWriter", "inspect_ai", _ROLLOUTS),
-    "copy": Entry("COPY", "copy:CopyWriter", "psycopg", frozenset({"rollouts"})),
+    "inspect": Entry("Inspect", "inspect:InspectWriter", "inspect_ai", has_metrics=False),
+    "copy": Entry("COPY", "database:CopyWriter", "psycopg", has_metrics=False),
+    "staging": Entry("COPY to staging, then merge", "database:StagingWriter", "psycopg", has_metrics=False),
+    "ingest": Entry("ingest over HTTP", "database:IngestWriter", "openmanus_rl", has_metrics=False),
+    # A request for each row.
+    "managers": Entry("managers, one by one", "database:ManagersWriter", "openmanus_rl", has_metrics=False, share=0.03),
 }
 
 
+class Writer(ABC):
+    """A way to record, used as its own documentation says; the calls that training would make go through `call`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.call_seconds = array("d")
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function and keep how long the calling thread spent in it."""
+        began = time.perf_counter()
+        result = function(*args, **kwargs)
+        self.call_seconds.append(time.perf_counter() - began)
+        return result
+
+    @abstractmethod
+    def open(self) -> None:
+        """Get ready; what happens once a run is not part of what a call costs."""
+
+    def settle(self) -> None:  # noqa: B027 - most are ready when they are open
+        """Wait until the first item, which warms up whatever there is to warm up, is stored."""
+
+    def prepare(self, first: Any, others: list[Any]) -> None:  # noqa: B027 - most need nothing
+        """Do what may be done with the items before the clock starts."""
+
+    def log_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Record a row of metrics."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def log_rollout(self, number: int, rollout: Rollout) -> None:
+        """Record a rollout, turn by turn where that can be done; a turn may carry the whole chat so far."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Return once everything is durable, by the writer's own way of saying so."""
+
+    def close(self) -> None:  # noqa: B027 - most are closed when finished
+        """Let go of what is open; not measured."""
+
+    @classmethod
+    @abstractmethod
+    def stored(cls, folder: Path) -> dict[str, int]:
+        """Return how many rows of metrics and how many rollouts a reader finds, also after the writer was killed."""
+
+    def disk_bytes(self) -> int | None:
+        """Return the bytes on disk that this writer takes; None if that is not measured."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+
 def installed(name: str) -> bool:
-    """Say whether what a writer needs is installed."""
-    return find_spec(REGISTRY[name].library) is not None
+    """Say whether the library that a writer needs is installed."""
+    return find_spec(WRITERS[name].library) is not None
 
 
 def load(name: str) -> type[Writer]:
     """Return a writer's class."""
-    module, class_name = REGISTRY[name].place.split(":")
-    found: type[Writer] = getattr(importlib.import_module(f"writers.{module}"), class_name)
+    module, class_name = WRITERS[name].place.split(":")
+    found: type[Writer] = getattr(importlib.import_module(f"benchmarks.writers.{module}"), class_name)
     return found
+
+
+def total_reward(rollout: Rollout) -> Any:
+    """Return the sum of the rewards of a rollout's turns."""
+    return sum(turn["reward"] for turn in rollout["turns"])

@@ -8,35 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from inspect_ai import log, model
 from inspect_ai.event import ModelEvent
-from inspect_ai.log import (
-    EvalConfig,
-    EvalDataset,
-    EvalPlan,
-    EvalSample,
-    EvalSpec,
-    EvalStats,
-    condense_sample,
-    read_eval_log_sample_summaries,
-)
 from inspect_ai.log._recorders.eval import EvalRecorder
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageTool,
-    ChatMessageUser,
-    GenerateConfig,
-    ModelOutput,
-)
 from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCall
-from workloads import Messages, Rollout
 
-from writers.base import Writer
+from benchmarks.workloads import Rollout
+from benchmarks.writers import Writer, total_reward
 
-# How often its own evaluations write a log out that has as many samples as ours.
-_SAMPLES_A_FLUSH = 10
+# How often its own evaluations write out a log that has as many samples as ours.
+_SAMPLES_PER_FLUSH = 10
+_MESSAGES = {
+    "system": model.ChatMessageSystem,
+    "user": model.ChatMessageUser,
+    "assistant": model.ChatMessageAssistant,
+}
 
 
 class InspectWriter(Writer):
@@ -46,87 +33,69 @@ class InspectWriter(Writer):
         logging.getLogger("inspect_ai").setLevel(logging.ERROR)
         self._loop = asyncio.new_event_loop()
         self._recorder = EvalRecorder(str(self.folder))
-        self._spec = EvalSpec(
-            created="2026-01-01T00:00:00+00:00",
-            task="bench",
-            dataset=EvalDataset(),
-            model="none",
-            config=EvalConfig(),
-        )
+        named = {"created": "2026-01-01T00:00:00+00:00", "task": "bench", "model": "none"}
+        self._spec = log.EvalSpec(**named, dataset=log.EvalDataset(), config=log.EvalConfig())
         self._wait(self._recorder.log_init(self._spec))
-        self._wait(self._recorder.log_start(self._spec, EvalPlan()))
+        self._wait(self._recorder.log_start(self._spec, log.EvalPlan()))
         self._samples = 0
 
     def _wait(self, step: Any) -> Any:
         return self._loop.run_until_complete(step)
 
     def log_rollout(self, number: int, rollout: Rollout) -> None:
-        self.watch.call(self._log_rollout, number, rollout)
+        self.call(self._log_sample, number, rollout)
 
-    def _log_rollout(self, number: int, rollout: Rollout) -> None:
-        messages = [message for turn in rollout["turns"] for message in _messages(turn)]
-        rewards = [turn["reward"] for turn in rollout["turns"]]
-        self._log_sample(
-            EvalSample(
-                id=number,
-                epoch=1,
-                input=rollout["task_description"],
-                target="",
-                messages=messages,
-                scores={"reward": Score(value=sum(rewards))},
-                metadata={"rewards": rewards},
-            )
+    def _log_sample(self, number: int, rollout: Rollout) -> None:
+        turns = rollout["turns"]
+        contents = _chat(turns) if "messages" in turns[0] else _turns(turns)
+        sample = log.EvalSample(
+            id=number,
+            epoch=1,
+            input=rollout["task_description"],
+            target="",
+            scores={"reward": Score(value=total_reward(rollout))},
+            **contents,
         )
-
-    def log_chat(self, number: int, states: list[Messages]) -> None:
-        self.watch.call(self._log_chat, number, states)
-
-    def _log_chat(self, number: int, states: list[Messages]) -> None:
-        # As an agent has them: the same message objects, in each turn's list.
-        said = [_CHAT[message["role"]](content=message["content"]) for message in states[-1]]
-        events = [
-            ModelEvent(
-                model="none",
-                input=said[: len(state) - 1],
-                tools=[],
-                tool_choice="auto",
-                config=GenerateConfig(),
-                output=ModelOutput.from_content("none", state[-1]["content"]),
-            )
-            for state in states
-        ]
-        score = {"reward": Score(value=float(len(states)))}
-        self._log_sample(
-            EvalSample(id=number, epoch=1, input="", target="", messages=said, events=events, scores=score)
-        )
-
-    def _log_sample(self, sample: EvalSample) -> None:
-        self._wait(self._recorder.log_sample(self._spec, condense_sample(sample)))
+        self._wait(self._recorder.log_sample(self._spec, log.condense_sample(sample)))
         self._samples += 1
-        if self._samples % _SAMPLES_A_FLUSH == 0:
+        if self._samples % _SAMPLES_PER_FLUSH == 0:
             self._wait(self._recorder.flush(self._spec))
 
     def finish(self) -> None:
-        self._wait(self._recorder.log_finish(self._spec, "success", EvalStats(), None, None, header_only=True))
+        self._wait(self._recorder.log_finish(self._spec, "success", log.EvalStats(), None, None, header_only=True))
 
     @classmethod
     def stored(cls, folder: Path) -> dict[str, int]:
         logs = list(folder.glob("*.eval"))
-        return {"metrics": 0, "rollouts": len(read_eval_log_sample_summaries(str(logs[0]))) if logs else 0}
+        return {"metrics": 0, "rollouts": len(log.read_eval_log_sample_summaries(str(logs[0]))) if logs else 0}
 
 
-_CHAT: dict[str, type[ChatMessage]] = {
-    "system": ChatMessageSystem,
-    "user": ChatMessageUser,
-    "assistant": ChatMessageAssistant,
-}
+def _turns(turns: list[Mapping[str, Any]]) -> dict[str, Any]:
+    messages: list[model.ChatMessage] = []
+    for turn in turns:
+        call = turn["tool_calls"][0]
+        called = ToolCall(id="0", function=call["tool_name"], arguments=call["tool_input"])
+        thought = {"thought": turn["thought"]}
+        messages += [
+            model.ChatMessageUser(content=turn["observation"]),
+            model.ChatMessageAssistant(content=turn["action"], tool_calls=[called], metadata=thought),
+            model.ChatMessageTool(content=call["tool_output"], tool_call_id="0", function=call["tool_name"]),
+        ]
+    return {"messages": messages, "metadata": {"rewards": [turn["reward"] for turn in turns]}}
 
 
-def _messages(turn: Mapping[str, Any]) -> list[ChatMessage]:
-    call = turn["tool_calls"][0]
-    said = ToolCall(id="0", function=call["tool_name"], arguments=call["tool_input"])
-    return [
-        ChatMessageUser(content=turn["observation"]),
-        ChatMessageAssistant(content=turn["action"], tool_calls=[said], metadata={"thought": turn["thought"]}),
-        ChatMessageTool(content=call["tool_output"], tool_call_id="0", function=call["tool_name"]),
+def _chat(turns: list[Mapping[str, Any]]) -> dict[str, Any]:
+    # As an agent has them: the same message objects, in each turn's list.
+    said = [_MESSAGES[message["role"]](content=message["content"]) for message in turns[-1]["messages"]]
+    events = [
+        ModelEvent(
+            model="none",
+            input=said[: len(turn["messages"]) - 1],
+            tools=[],
+            tool_choice="auto",
+            config=model.GenerateConfig(),
+            output=model.ModelOutput.from_content("none", turn["messages"][-1]["content"]),
+        )
+        for turn in turns
     ]
+    return {"messages": said, "events": events}

@@ -1,4 +1,4 @@
-"""MLflow on its sqlite store: metrics with `log_metrics`, rollouts as traces, a span a turn."""
+"""MLflow on its sqlite store: metrics with `log_metrics`, rollouts as traces with a span for each turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from workloads import SCALARS, Messages, Rollout
-
-from writers.base import Writer
+from benchmarks.workloads import SCALARS, Rollout
+from benchmarks.writers import Writer, total_reward
 
 _DATABASE = "mlflow.db"
 
@@ -26,8 +26,8 @@ class MlflowWriter(Writer):
         os.environ["MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"] = str(not self.synchronous).lower()
         import mlflow
 
-        logging.getLogger("mlflow").setLevel(logging.ERROR)
-        logging.getLogger("alembic").setLevel(logging.ERROR)
+        for library in ("mlflow", "alembic"):
+            logging.getLogger(library).setLevel(logging.ERROR)
         self._mlflow = mlflow
         mlflow.set_tracking_uri(f"sqlite:///{self.folder / _DATABASE}")
         mlflow.set_experiment("bench")
@@ -36,30 +36,20 @@ class MlflowWriter(Writer):
     def settle(self) -> None:
         self.finish()
 
-    def log_metrics(self, values: Mapping[str, float], step: int) -> None:
-        self.watch.call(self._mlflow.log_metrics, dict(values), step=step, synchronous=self.synchronous)
+    def log_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        self.call(self._mlflow.log_metrics, dict(values), step=step, synchronous=self.synchronous)
 
     def log_rollout(self, number: int, rollout: Rollout) -> None:
-        call = self.watch.call
-        root = call(
-            self._mlflow.start_span_no_context,
-            "rollout",
-            inputs={"rollout": number, "task_description": rollout["task_description"]},
-        )
+        begin = {"rollout": number, "task_description": rollout["task_description"]}
+        root = self.call(self._mlflow.start_span_no_context, "rollout", inputs=begin)
         for turn in rollout["turns"]:
-            call(self._log_span, root, {"observation": turn["observation"]}, turn)
-        total = sum(turn["reward"] for turn in rollout["turns"])
-        call(root.end, outputs={"status": "success", "total_reward": total})
+            self.call(self._log_span, root, turn)
+        self.call(root.end, outputs={"status": "success", "total_reward": total_reward(rollout)})
 
-    def _log_span(self, root: object, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-        span = self._mlflow.start_span_no_context("turn", parent_span=root, inputs=inputs)
-        span.end(outputs={name: value for name, value in outputs.items() if name not in inputs})
-
-    def log_chat(self, number: int, states: list[Messages]) -> None:
-        root = self._mlflow.start_span_no_context("rollout", inputs={"rollout": number})
-        for messages in states:
-            self.watch.call(self._log_span, root, {"messages": messages}, {"reward": 1.0})
-        self.watch.call(root.end)
+    def _log_span(self, root: Any, turn: Mapping[str, Any]) -> None:
+        seen = {name: turn[name] for name in ("observation", "messages") if name in turn}
+        span = self._mlflow.start_span_no_context("turn", parent_span=root, inputs=seen)
+        span.end(outputs={name: value for name, value in turn.items() if name not in seen})
 
     def finish(self) -> None:
         self._mlflow.flush_async_logging()

@@ -10,9 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from workloads import Messages, Rollout
-
-from writers.base import Writer
+from benchmarks.workloads import Rollout
+from benchmarks.writers import Writer
 
 _PROJECT = "bench"
 # Its sender wakes up twice a second: by then the database and its tables are there.
@@ -28,32 +27,33 @@ class TrackioWriter(Writer):
         import trackio
 
         self._trace = trackio.Trace
-        self._run = trackio.init(
-            project=_PROJECT, name="benchmark", embed=False, auto_log_cpu=False, auto_log_gpu=False
-        )
+        quiet = {"embed": False, "auto_log_cpu": False, "auto_log_gpu": False}
+        self._run = trackio.init(project=_PROJECT, name="benchmark", **quiet)
 
     def settle(self) -> None:
         time.sleep(_WARM_SECONDS)
 
-    def log_metrics(self, values: Mapping[str, float], step: int) -> None:
-        self.watch.call(self._run.log, dict(values), step=step)
+    def log_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        self.call(self._run.log, dict(values), step=step)
 
     def log_rollout(self, number: int, rollout: Rollout) -> None:
-        self.watch.call(self._log_trace, number, rollout)
+        if "messages" not in rollout["turns"][0]:
+            self.call(self._log_whole, number, rollout)
+            return
+        for position, turn in enumerate(rollout["turns"]):
+            metadata = {"turn": position, "reward": turn["reward"]}
+            self.call(self._log_trace, number, turn["messages"], metadata)
 
-    def _log_trace(self, number: int, rollout: Rollout) -> None:
+    def _log_whole(self, number: int, rollout: Rollout) -> None:
         metadata = {
             "task_description": rollout["task_description"],
             "status": "success",
             "rewards": [turn["reward"] for turn in rollout["turns"]],
         }
-        messages = [message for turn in rollout["turns"] for message in _messages(turn)]
-        self._run.log({"rollout": self._trace(messages, metadata=metadata)}, step=number)
+        self._log_trace(number, [message for turn in rollout["turns"] for message in _messages(turn)], metadata)
 
-    def log_chat(self, number: int, states: list[Messages]) -> None:
-        for position, messages in enumerate(states):
-            trace = {"rollout": self._trace(messages, metadata={"turn": position, "reward": 1.0})}
-            self.watch.call(self._run.log, trace, step=number)
+    def _log_trace(self, number: int, messages: list[dict[str, Any]], metadata: dict[str, Any]) -> None:
+        self._run.log({"rollout": self._trace(messages, metadata=metadata)}, step=number)
 
     def finish(self) -> None:
         self._run.finish()
@@ -63,20 +63,20 @@ class TrackioWriter(Writer):
         with closing(sqlite3.connect(folder / f"{_PROJECT}.db")) as connection:
             # A trace leaves an empty row there.
             metrics = connection.execute("select count(*) from metrics where length(metrics) > 2").fetchone()[0]
-            traces = connection.execute("select count(*) from traces").fetchone()[0]
+            traces = connection.execute("select count(distinct step) from traces").fetchone()[0]
         return {"metrics": metrics, "rollouts": traces}
 
 
 def _messages(turn: Mapping[str, Any]) -> list[dict[str, Any]]:
     call = turn["tool_calls"][0]
-    said = {"id": "0", "type": "function", "function": {"name": call["tool_name"], "arguments": call["tool_input"]}}
+    called = {"id": "0", "type": "function", "function": {"name": call["tool_name"], "arguments": call["tool_input"]}}
     return [
         {"role": "user", "content": turn["observation"]},
         {
             "role": "assistant",
             "content": turn["action"],
             "reasoning_content": turn["thought"],
-            "tool_calls": [said],
+            "tool_calls": [called],
         },
         {"role": "tool", "content": call["tool_output"], "tool_call_id": "0"},
     ]

@@ -17,7 +17,6 @@ MODEL = "linear-softmax"
 END_TOKEN = 0
 
 _ROUTE = re.compile(r"The (.+) is in the \w+\. Route: (.+)\.")
-_STATE = re.compile(r"There is an? (closed|locked|open) (\w+)")
 
 
 class Memory:
@@ -27,9 +26,6 @@ class Memory:
         self.target = target
         self.observation = ""
         self.room = ""
-        self.rooms_seen: list[str] = []
-        self.container_states: dict[str, str] = {}
-        self.keys_held: list[str] = []
         self.key_needed: str | None = None
         self.sought: str | None = None
         self.route: list[str] = []
@@ -39,11 +35,6 @@ class Memory:
         """Take in what is seen now."""
         self.observation = observation
         self.room = observation.removeprefix("You are in the ").partition(".")[0]
-        if self.room not in self.rooms_seen:
-            self.rooms_seen.append(self.room)
-        carried = observation.rpartition("You carry ")[2].rstrip(".")
-        self.keys_held = [] if carried == "nothing" else carried.split(", ")
-        self.container_states = {name: state for state, name in _STATE.findall(observation)}
 
     def note(self, command: str, answer: str) -> None:
         """Take in the answer to a command."""
@@ -57,62 +48,49 @@ class Memory:
         if verb == "go" and self.route[:1] == [argument]:
             self.route.pop(0)
         elif verb == "go" or (verb == "take" and argument == self.sought):
-            # Off the route, or the thing is taken: what was heard no longer helps.
+            # Off the route, or the thing is taken: the route no longer helps.
             self.route, self.sought = [], None
 
-    def summary(self) -> str:
-        """Return in a sentence or two what is remembered."""
-        parts = [f"Seen: {', '.join(self.rooms_seen)}."]
+    def situation(self) -> str:
+        """Return what the agent is after, and whether it lacks a key."""
+        goal = "seeking"
         if self.sought:
-            parts.append(f"Route to the {self.sought}: {', '.join(self.route) or 'arrived'}.")
-        if self.key_needed:
-            held = "have it" if self.key_needed in self.keys_held else "don't have it"
-            parts.append(f"Need the {self.key_needed}, {held}.")
-        return " ".join(parts)
+            what = "target" if self.sought == self.target else "key"
+            goal = f"on the way to the {what}" if self.route else f"where the {what} is"
+        carried = self.observation.rpartition("You carry ")[2]
+        lock = "no lock" if not self.key_needed else "key held" if self.key_needed in carried else "key missing"
+        return f"{goal}, {lock}"
+
+    def summary(self) -> str:
+        """Return in a sentence what is remembered."""
+        rooms = ", ".join(dict.fromkeys(room for room, _ in self.tried)) or "nothing"
+        return f"Tried: {rooms}. Now: {self.situation()}; route: {', '.join(self.route) or 'none'}."
 
 
 def features_of(command: str, memory: Memory) -> list[str]:
-    """Return the features of a command in the present situation."""
+    """Return the features of a command: what it is about, how often it was tried here, and the situation."""
     verb, _, argument = command.partition(" ")
-    situation = _situation(memory)
-    tried = min(memory.tried[memory.room, command], 2)
+    about = _about(verb, argument, memory)
+    tried = f"tried {min(memory.tried[memory.room, command], 2)}x"
+    situation = memory.situation()
     in_sight = "target in sight" if memory.target in memory.observation else "target not in sight"
-    features = [f"{situation}, {in_sight}", f"tried {tried}x"]
-    if verb == "go":
-        way = "no route" if not memory.route else "on the route" if memory.route[0] == argument else "off the route"
-        features += [way, f"{way}, {situation}", f"{way}, tried {tried}x", f"door {argument}"]
-    elif verb == "take":
-        likeness = _likeness(argument, memory)
-        features += [likeness, f"{likeness}, {situation}"]
-    elif verb == "search_map":
-        what = "target" if argument == memory.target else "key"
-        features += [f"{what} {tried}x", f"{what}, {situation}"]
-    elif verb == "look":
-        floor = "unseen things" if "Something lies" in memory.observation else "nothing unseen"
-        features += [floor, f"{floor}, {situation}"]
-    else:
-        name, _, key = argument.partition(" with ")
-        state = memory.container_states[name]
-        features += [state, f"{state} {tried}x", f"{state}, {situation}", f"thing {name}"]
-        if key:
-            features.append("needed key" if key == memory.key_needed else "other key")
+    features = [about, tried, f"{about}, {tried}", f"{about}, {situation}", f"{situation}, {in_sight}"]
     return [f"{verb}: {feature}" for feature in features]
 
 
-def _situation(memory: Memory) -> str:
-    """Return what the agent is after and whether it lacks a key."""
-    what = "target" if memory.sought == memory.target else "key"
-    goal = f"on the way to the {what}" if memory.route else f"where the {what} is"
-    has_key = "key held" if memory.key_needed in memory.keys_held else "key missing"
-    return f"{goal if memory.sought else 'seeking'}, {has_key if memory.key_needed else 'no lock'}"
-
-
-def _likeness(item: str, memory: Memory) -> str:
-    if item == memory.target:
+def _about(verb: str, argument: str, memory: Memory) -> str:
+    """Return what a command is about, in words that fit any house."""
+    if verb == "go":
+        return "no route" if not memory.route else "on the route" if memory.route[0] == argument else "off the route"
+    if verb == "look":
+        return "unseen things" if "Something lies" in memory.observation else "nothing unseen"
+    if verb in ("inspect", "open"):
+        return next(state for state in ("closed", "locked", "open") if f"{state} {argument}" in memory.observation)
+    if argument == memory.target:
         return "the target"
-    if item in KEYS:
-        return "the needed key" if item == memory.key_needed else "some key"
-    return "like the target" if set(item.split()) & set(memory.target.split()) else "unlike the target"
+    if argument in KEYS:
+        return "the needed key" if argument == memory.key_needed else "some key"
+    return "something else"
 
 
 @dataclass(frozen=True)
@@ -152,15 +130,11 @@ class Policy:
         return Decision(commands, features, probabilities, rng.choices(range(len(commands)), probabilities)[0])
 
     def explain(self, decision: Decision) -> str:
-        """Return the reasons for a decision: the features with the largest weights, and the runner-up."""
+        """Return the reasons for a decision: the features with the largest weights."""
         weights = {name: self.weights.get(name, 0.0) for name in decision.features[decision.chosen]}
         reasons = sorted(weights, key=lambda name: -abs(weights[name]))[:2]
-        ranked = sorted(zip(decision.probabilities, decision.commands, strict=True), reverse=True)
-        probability, other = next(pair for pair in ranked if pair[1] != decision.command)
-        return (
-            f"{decision.command} ({decision.probabilities[decision.chosen]:.0%}) because "
-            f"{', '.join(f'{name} ({weights[name]:+.2f})' for name in reasons)}; otherwise {other} ({probability:.0%})."
-        )
+        told = ", ".join(f"{name} ({weights[name]:+.2f})" for name in reasons)
+        return f"{decision.command} ({decision.probabilities[decision.chosen]:.0%}) because {told}."
 
     def save(self, path: Path) -> None:
         """Write the weights to a JSON file."""

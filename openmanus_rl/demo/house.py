@@ -18,20 +18,23 @@ HELD_OUT_NOUNS = ("lamp", "vase")
 KEYS = ("brass key", "iron key")
 ROOMS = ("kitchen", "hall", "study", "bedroom", "garden", "cellar", "attic", "library")
 CONTAINERS = ("drawer", "cupboard", "basket", "box", "cabinet", "trunk", "wardrobe", "crate", "desk", "safe")
-DIRECTIONS = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 TOOLS = {"look": None, "search_map": "query", "inspect": "object"}  # Each with the name of its parameter.
 
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to fetch in one house; the description is the instruction to the agent."""
+    """One thing to fetch in one house."""
 
     external_id: str
     split: str
     seed: int
     target: str
     hiding: str
-    description: str
+
+    @property
+    def description(self) -> str:
+        """The instruction to the agent."""
+        return f"Find the {self.target} and take it."
 
 
 def make_tasks(split: str, seed: int) -> list[Task]:
@@ -40,15 +43,12 @@ def make_tasks(split: str, seed: int) -> list[Task]:
     nouns = [noun for noun in NOUNS if (noun in HELD_OUT_NOUNS) == (split == "test")]
     targets = [f"{choose.choice(COLOURS)} {choose.choice(nouns)}" for _ in range(32 if split == "test" else 64)]
     # The ids are the same in every run, so that importing a task again updates it.
-    return [
-        Task(f"{split}-{seed}-{i:03d}", split, seed, target, HIDINGS[i % 4], f"Find the {target} and take it.")
-        for i, target in enumerate(targets)
-    ]
+    return [Task(f"{split}-{seed}-{i:03d}", split, seed, target, HIDINGS[i % 4]) for i, target in enumerate(targets)]
 
 
 @dataclass
 class Place:
-    """A container, the floor or a wall of a room; its items are seen if it is open."""
+    """A container, or the floor or the wall of a room; its items are seen if it is open."""
 
     name: str
     room: str
@@ -57,17 +57,17 @@ class Place:
     key: str | None = None
 
     def describe(self) -> str:
-        """Return what the agent sees of it; an empty text is nothing."""
+        """Return what the agent sees of it."""
         items = ", ".join(self.items) or "nothing"
-        if self.name == "wall":
-            return " ".join(f"The {key} hangs on the wall." for key in self.items)
         if self.state == "unseen":
-            return "Something lies on the floor." if self.items else ""
-        if self.name == "floor":
-            return f"On the floor: {items}."
-        if self.state == "open":
-            return f"There is an open {self.name}, in it: {items}."
-        return f"There is a {self.state} {self.name}."
+            return f"{'Something' if self.items else 'Nothing'} lies on the {self.name}."
+        if self.name not in CONTAINERS:
+            return f"On the {self.name}: {items}."
+        return (
+            f"There is an open {self.name}, in it: {items}."
+            if self.state == "open"
+            else f"There is a {self.state} {self.name}."
+        )
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,12 @@ class House:
         self.turn_count = 0
         self.taken: str | None = None
         choose = random.Random(f"house:{task.external_id}")
-        self.rooms = dict(zip(choose.sample(ROOMS, 4), ((0, 0), (1, 0), (0, 1), (1, 1)), strict=True))
-        self.room = choose.choice(list(self.rooms))
-        self.places = _furnish(task, self.room, list(self.rooms), choose)
+        self.rooms = choose.sample(ROOMS, 4)
+        self.room = choose.choice(self.rooms)
+        self.places = _furnish(task, self.room, self.rooms, choose)
         self._keys_held: list[str] = []
         self._keys_known: list[str] = []
-        self._key = next((place.key for place in self.places if place.key), None)
-        self._target_room = self.place_of(task.target).room
+        self._hiding_place = self.place_of(task.target)
         self._reached = self._milestones()
 
     @property
@@ -110,7 +109,7 @@ class House:
     def observe(self) -> str:
         """Describe what is seen from here."""
         seen = [f"You are in the {self.room}.", f"Exits: {', '.join(self.exits())}."]
-        seen += [text for place in self._places_here() if (text := place.describe())]
+        seen += [place.describe() for place in self._places_here()]
         return " ".join([*seen, f"You carry {', '.join(self._keys_held) or 'nothing'}."])
 
     def commands(self) -> list[str]:
@@ -122,8 +121,6 @@ class House:
                 commands.append(f"inspect {place.name}")
             if place.state in ("closed", "locked"):
                 commands.append(f"open {place.name}")
-            if place.state == "locked":
-                commands += [f"open {place.name} with {key}" for key in self._keys_held]
             if place.state == "open":
                 commands += [f"take {item}" for item in place.items]
         return commands
@@ -156,15 +153,14 @@ class House:
 
     def exits(self) -> dict[str, str]:
         """Return the rooms next to this one, by direction."""
-        x, y = self.rooms[self.room]
-        at = {position: room for room, position in self.rooms.items()}
-        return {way: at[x + dx, y + dy] for way, (dx, dy) in DIRECTIONS.items() if (x + dx, y + dy) in at}
+        here = self.rooms.index(self.room)
+        neighbours = {"west": here - 1, "east": here + 1}
+        return {way: self.rooms[i] for way, i in neighbours.items() if 0 <= i < len(self.rooms)}
 
     def route(self, goal: str) -> list[str]:
-        """Return the directions of a shortest way from here."""
-        (x, y), (goal_x, goal_y) = self.rooms[self.room], self.rooms[goal]
-        across, along = "east" if goal_x > x else "west", "south" if goal_y > y else "north"
-        return [across] * abs(goal_x - x) + [along] * abs(goal_y - y)
+        """Return the directions from here; the rooms are in a row."""
+        distance = self.rooms.index(goal) - self.rooms.index(self.room)
+        return ["east" if distance > 0 else "west"] * abs(distance)
 
     def _places_here(self) -> list[Place]:
         return [place for place in self.places if place.room == self.room]
@@ -172,9 +168,9 @@ class House:
     def _milestones(self) -> set[str]:
         """Return the intermediate goals that are reached now; each is rewarded the first time."""
         reached = {
-            "found_the_room": self.room == self._target_room,
-            "learned_the_key": self._key in self._keys_known,
-            "found_the_key": self._key in self._keys_held,
+            "found_the_room": self.room == self._hiding_place.room,
+            "learned_the_key": self._hiding_place.key in self._keys_known,
+            "found_the_key": self._hiding_place.key in self._keys_held,
             "saw_the_target": self.task.target in self.observe(),
         }
         return {milestone for milestone, is_reached in reached.items() if is_reached}
@@ -201,24 +197,21 @@ class House:
         return f"The {thing} is in the {room}. Route: {', '.join(self.route(room)) or 'none, you are there'}."
 
     def _inspect(self, name: str) -> str:
-        container = self.place_of(name)
-        if container.state == "open":
-            raise ToolFailure(f"the {name} is open, there is nothing to find out")
-        if container.key is None:
-            return f"The {name} is not locked."
-        if container.key not in self._keys_known:
-            self._keys_known.append(container.key)
-        return f"The {name} takes the {container.key}."
+        key = self.place_of(name).key
+        if key is None:
+            raise ToolFailure(f"the {name} has no lock")
+        if key not in self._keys_known:
+            self._keys_known.append(key)
+        return f"The {name} takes the {key}."
 
     def _go(self, direction: str) -> str:
         self.room = self.exits()[direction]
         return f"You go {direction}."
 
-    def _open(self, argument: str) -> str:
-        name, _, key = argument.partition(" with ")
+    def _open(self, name: str) -> str:
         container = self.place_of(name)
-        if container.state == "locked" and key != container.key:
-            return f"The {key} does not fit." if key else f"The {name} is locked."
+        if container.state == "locked" and container.key not in self._keys_held:
+            return f"The {name} is locked."
         container.state = "open"
         return f"You open the {name}."
 
@@ -234,19 +227,16 @@ class House:
 def _furnish(task: Task, start: str, rooms: list[str], choose: random.Random) -> list[Place]:
     """Put containers, decoys, keys and the target into the rooms; the target is never where the agent starts."""
     containers = [Place(name, rooms[i % 4], "closed") for i, name in enumerate(choose.sample(CONTAINERS, 6))]
-    floors = {room: Place("floor", room, "unseen") for room in rooms}
-    walls = {room: Place("wall", room, "open") for room in rooms}
-    things = [f"{colour} {noun}" for colour in COLOURS for noun in NOUNS]
-    for index, decoy in enumerate(choose.sample([thing for thing in things if thing != task.target], 4)):
-        place = floors[choose.choice(rooms)] if index % 3 == 0 else choose.choice(containers)
-        place.items.append(decoy)
+    floors = [Place("floor", room, "unseen") for room in rooms]
+    walls = [Place("wall", room, "open") for room in rooms]
+    decoys = [thing for colour in COLOURS for noun in NOUNS if (thing := f"{colour} {noun}") != task.target]
+    for index, decoy in enumerate(choose.sample(decoys, 4)):
+        choose.choice(floors if index % 3 == 0 else containers).items.append(decoy)
     for key in KEYS:
-        walls[choose.choice(rooms)].items.append(key)
-    if task.hiding == "floor":
-        floors[choose.choice([room for room in rooms if room != start])].items.append(task.target)
-    else:
-        hiding_place = choose.choice([container for container in containers if container.room != start])
-        hiding_place.items.append(task.target)
-        if task.hiding == "locked":
-            hiding_place.state, hiding_place.key = "locked", choose.choice(KEYS)
-    return [*containers, *walls.values(), *floors.values()]
+        choose.choice(walls).items.append(key)
+    hiding_places = floors if task.hiding == "floor" else containers
+    place = choose.choice([place for place in hiding_places if place.room != start])
+    place.items.append(task.target)
+    if task.hiding == "locked":
+        place.state, place.key = "locked", choose.choice(KEYS)
+    return [*containers, *walls, *floors]

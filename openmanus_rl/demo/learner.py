@@ -23,7 +23,7 @@ class Turn:
     result: Result
     model_duration_ms: float
     environment_duration_ms: float
-    advantage: float | None = None
+    advantage: float = 0.0
 
     @property
     def reward(self) -> float:
@@ -48,13 +48,6 @@ class Episode:
         """The sum of all rewards."""
         return sum(turn.reward for turn in self.turns)
 
-    def returns(self, *, discount: float) -> list[float]:
-        """Return the discounted sum of the rewards from each turn on."""
-        returns = [0.0]
-        for turn in reversed(self.turns):
-            returns.append(turn.reward + discount * returns[-1])
-        return returns[:0:-1]
-
 
 def play(policy: Policy, task: Task, *, seed: int) -> Episode:
     """Let the policy act until the episode is over."""
@@ -66,27 +59,24 @@ def play(policy: Policy, task: Task, *, seed: int) -> Episode:
         memory.read(seen)
         began = time.perf_counter()
         decision = policy.decide(house.commands(), memory, rng)
-        thought = policy.explain(decision)
         decided = time.perf_counter()
         result = house.step(decision.command)
-        model_ms, environment_ms = (decided - began) * 1000, (time.perf_counter() - decided) * 1000
-        turns.append(Turn(f"{answer} {seen}", thought, memory.summary(), decision, result, model_ms, environment_ms))
+        durations_ms = (decided - began) * 1000, (time.perf_counter() - decided) * 1000
+        thought = policy.explain(decision)
+        turns.append(Turn(f"{answer} {seen}", thought, memory.summary(), decision, result, *durations_ms))
         memory.note(decision.command, result.text)
         answer = result.text
     return Episode(task, seed, policy.version, turns, house.outcome, house.taken)
 
 
 def assign_advantages(group: list[Episode]) -> None:
-    """Set the advantage of each turn: its return relative to the other episodes at the same turn, in deviations."""
-    returns = [episode.returns(discount=0.95) for episode in group]
-    # An episode that was over by then earned nothing more.
-    means = [fmean(row[i] if i < len(row) else 0.0 for row in returns) for i in range(max(map(len, returns)))]
-    differences = [[mine - mean for mine, mean in zip(row, means, strict=False)] for row in returns]
+    """Set the advantage of each turn: its episode's reward relative to the others of the group, in deviations."""
+    rewards = [episode.total_reward for episode in group]
     # The lower bound keeps noise small where all episodes did about the same.
-    deviation = max(pstdev(difference for row in differences for difference in row), 0.05)
-    for episode, row in zip(group, differences, strict=True):
-        for turn, difference in zip(episode.turns, row, strict=True):
-            turn.advantage = difference / deviation
+    deviation = max(pstdev(rewards), 0.05)
+    for episode, reward in zip(group, rewards, strict=True):
+        for turn in episode.turns:
+            turn.advantage = (reward - fmean(rewards)) / deviation
 
 
 def measure(episodes: list[Episode]) -> dict[str, float]:
@@ -112,7 +102,6 @@ class Hyperparameters:
     momentum: float = 0.8
     epochs: int = 3
     clip: float = 0.2
-    entropy_bonus: float = 0.05
 
 
 class Trainer:
@@ -128,13 +117,12 @@ class Trainer:
 
     def collect(self, step: int) -> list[list[Episode]]:
         """Play the tasks of a step, each several times, and return the groups with their advantages."""
-        count = self.config.groups_per_step
-        tasks = [self.training_tasks[((step - 1) * count + i) % len(self.training_tasks)] for i in range(count)]
-        groups = [
-            [self._play(task, "train", step, sibling) for sibling in range(self.config.group_size)] for task in tasks
-        ]
-        for group in groups:
-            assign_advantages(group)
+        first = (step - 1) * self.config.groups_per_step
+        groups = []
+        for number in range(first, first + self.config.groups_per_step):
+            task = self.training_tasks[number % len(self.training_tasks)]
+            groups.append([self._play(task, "train", step, sibling) for sibling in range(self.config.group_size)])
+            assign_advantages(groups[-1])
         return groups
 
     def examine(self) -> list[Episode]:
@@ -157,9 +145,9 @@ class Trainer:
         loss, gradient, _ = epochs[0]
         return {
             "loss": loss,
-            "grad_norm": math.sqrt(sum(slope * slope for slope in gradient.values())),
+            "grad_norm": math.hypot(*gradient.values()),
             "clip_fraction": fmean(clip_fraction for _, _, clip_fraction in epochs),
-            "entropy": fmean(_entropy(turn.decision.probabilities) for turn in turns),
+            "entropy": fmean(-sum(p * math.log(p) for p in turn.decision.probabilities if p > 0) for turn in turns),
             "kl": fmean(_divergence(turn.decision, self.policy) for turn in turns),
             "learning_rate": self.config.learning_rate,
         }
@@ -172,32 +160,22 @@ class Trainer:
             weights[name] = weights.get(name, 0.0) - self.config.learning_rate * self._velocity[name]
 
     def loss_and_gradient(self, turns: list[Turn]) -> tuple[float, dict[str, float], float]:
-        """Return -mean(min(ratio * advantage, clipped ratio * advantage)) - entropy_bonus * mean(entropy).
-
-        With it come its gradient and the fraction of the turns that were clipped.
-        """
+        """Return -mean(min(ratio * advantage, clipped ratio * advantage)), its gradient, and the fraction clipped."""
         loss, gradient, clipped = 0.0, dict[str, float](), 0
         for turn in turns:
-            decision, advantage = turn.decision, turn.advantage or 0.0
+            decision, advantage = turn.decision, turn.advantage
             probabilities = self.policy.probabilities(decision.features)
-            entropy = _entropy(probabilities)
             ratio = probabilities[decision.chosen] / decision.probabilities[decision.chosen]
             bounded = min(max(ratio, 1 - self.config.clip), 1 + self.config.clip)
-            is_clipped = bounded * advantage < ratio * advantage
-            clipped += is_clipped
-            loss -= min(ratio * advantage, bounded * advantage) + self.config.entropy_bonus * entropy
-            push = 0.0 if is_clipped else ratio * advantage
+            loss -= min(ratio * advantage, bounded * advantage) / len(turns)
+            if bounded * advantage < ratio * advantage:
+                clipped += 1
+                continue
             for index, probability in enumerate(probabilities):
-                slope = push * ((index == decision.chosen) - probability)
-                if probability > 0:
-                    slope -= self.config.entropy_bonus * probability * (math.log(probability) + entropy)
+                slope = ratio * advantage * ((index == decision.chosen) - probability) / len(turns)
                 for name in decision.features[index]:
-                    gradient[name] = gradient.get(name, 0.0) - slope / len(turns)
-        return loss / len(turns), gradient, clipped / len(turns)
-
-
-def _entropy(probabilities: list[float]) -> float:
-    return -sum(p * math.log(p) for p in probabilities if p > 0)
+                    gradient[name] = gradient.get(name, 0.0) - slope
+        return loss, gradient, clipped / len(turns)
 
 
 def _divergence(decision: Decision, policy: Policy) -> float:

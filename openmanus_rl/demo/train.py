@@ -15,7 +15,7 @@ from typing import Any
 
 import openmanus_rl
 from openmanus_rl.connections import get_client
-from openmanus_rl.demo.agent import MODEL, completion_tokens, encode
+from openmanus_rl.demo.agent import MODEL, Policy, completion_tokens, encode
 from openmanus_rl.demo.house import ENVIRONMENT, TURN_LIMIT, Task
 from openmanus_rl.demo.learner import Episode, Trainer, Turn, measure
 from openmanus_rl.errors import OpenManusError
@@ -77,7 +77,10 @@ def train(
                 evaluate(run, trainer, result, step=number)
             if on_step is not None:
                 on_step(number, result)
-        upload_log(run, result.log)
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "training.log"
+            file.write_text("".join(result.log))
+            StorageManager.upload_log(training_run_id=run.id, log_type="training", log_file=file)
         result.seconds = time.monotonic() - began
         run.finish(summary=result.summary())
     deliver(run)
@@ -93,37 +96,26 @@ def train_step(run: Run, trainer: Trainer, result: DemoResult, *, number: int) -
         step.log(phase="training", rollout_progress=1.0)
         update = trainer.learn(groups)
         episodes = [episode for group in groups for episode in group]
+        turns = [turn for episode in episodes for turn in episode.turns]
         figures = measure(episodes)
         step.log(
             training_progress=1.0,
-            loss=update["loss"],
-            kl=update["kl"],
-            grad_norm=update["grad_norm"],
+            **{name: update[name] for name in ("loss", "kl", "grad_norm")},
             reward_mean=figures["mean_reward"],
             reward_std=figures["reward_std"],
-            tokens=sum(len(completion_tokens(turn.decision)[0]) for episode in episodes for turn in episode.turns),
+            tokens=sum(len(completion_tokens(turn.decision)[0]) for turn in turns),
         )
-    run.log(
-        {
-            **update,
-            "reward": figures["mean_reward"],
-            "reward_std": figures["reward_std"],
-            "success_rate": figures["success_rate"],
-            "turns": figures["mean_turns"],
-            "tool_failure_rate": figures["tool_failure_rate"],
-        },
-        step=number,
-    )
+    run.log({**update, **figures}, step=number)
     result.success_rates.append(figures["success_rate"])
     result.rollout_count += len(episodes)
-    result.turn_count += sum(len(episode.turns) for episode in episodes)
+    result.turn_count += len(turns)
     result.example_rollout_id = max(episodes, key=lambda episode: episode.total_reward).rollout_id
-    note(result, f"step {number}: success rate {figures['success_rate']:.3f}, reward {figures['mean_reward']:.3f}")
+    result.log.append(f"step {number}: success rate {figures['success_rate']:.3f}, loss {update['loss']:.3f}\n")
 
 
 def evaluate(run: Run, trainer: Trainer, result: DemoResult, *, step: int) -> None:
     """Examine the policy on the held-out tasks; at step 0 it is untrained, and the baseline."""
-    checkpoint = save_checkpoint(run, trainer, step=step) if step > 0 else None
+    checkpoint = save_checkpoint(run, trainer.policy, step=step) if step > 0 else None
     with run.evaluation(
         kind="eval" if checkpoint else "baseline",
         name="held-out tasks",
@@ -136,8 +128,8 @@ def evaluate(run: Run, trainer: Trainer, result: DemoResult, *, step: int) -> No
         for episode in episodes:
             record_group(evaluation, [episode], result)
     figures = result.evaluations[step] = measure(episodes)
-    run.log({"eval/success_rate": figures["success_rate"], "eval/reward": figures["mean_reward"]}, step=step)
-    note(result, f"evaluation at {step}: success rate {figures['success_rate']:.3f}")
+    run.log({f"eval/{name}": figures[name] for name in ("success_rate", "mean_reward")}, step=step)
+    result.log.append(f"evaluation at {step}: success rate {figures['success_rate']:.3f}\n")
 
     # The managers' records refer to rollouts, checkpoints and evaluations, which must be in the database first.
     deliver(run)
@@ -155,22 +147,17 @@ def record_group(parent: Step | Evaluation, episodes: list[Episode], result: Dem
     task = episodes[0].task
     with parent.group(task=task.description, task_id=task_id(ENVIRONMENT, task.external_id)) as group:
         for episode in episodes:
-            with group.rollout(
-                environment=ENVIRONMENT,
-                model=MODEL,
-                policy_version=episode.policy_version,
-                seed=episode.seed,
-                metadata={"hiding": task.hiding},
-            ) as rollout:
+            policy = {"model": MODEL, "policy_version": episode.policy_version}
+            with group.rollout(environment=ENVIRONMENT, seed=episode.seed, **policy) as rollout:
                 for turn in episode.turns:
-                    rollout.log_turn(**describe_turn(turn, policy_version=episode.policy_version))
+                    rollout.log_turn(**describe_turn(turn, policy))
                 # The total reward and the number of turns follow from the turns.
                 rollout.complete(episode.outcome, result={"taken": episode.taken})
             episode.rollout_id = rollout.id
             result.unwritten_verdicts += judge(episode)
 
 
-def describe_turn(turn: Turn, *, policy_version: int) -> dict[str, Any]:
+def describe_turn(turn: Turn, policy: dict[str, Any]) -> dict[str, Any]:
     """Return a turn as `rollout.log_turn` takes it."""
     decision = turn.decision
     tokens, logprobs = completion_tokens(decision)
@@ -182,8 +169,7 @@ def describe_turn(turn: Turn, *, policy_version: int) -> dict[str, Any]:
         "tool_calls": turn.result.tool_calls,
         "reward": turn.result.rewards,
         "generations": {
-            "model": MODEL,
-            "policy_version": policy_version,
+            **policy,
             "prompt_ids": encode(turn.observation),
             "completion_ids": tokens,
             "logprobs": logprobs,
@@ -201,12 +187,12 @@ def describe_turn(turn: Turn, *, policy_version: int) -> dict[str, Any]:
     }
 
 
-def save_checkpoint(run: Run, trainer: Trainer, *, step: int) -> str:
+def save_checkpoint(run: Run, policy: Policy, *, step: int) -> str:
     """Record the weights as a checkpoint and return its id; `Policy.load` reads the file."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "policy.json"
-        trainer.policy.save(file)
-        return run.log_checkpoint(step, step=step, file=file, metadata={"policy_version": trainer.policy.version})
+        policy.save(file)
+        return run.log_checkpoint(step, step=step, file=file, metadata={"policy_version": policy.version})
 
 
 def deliver(run: Run) -> None:
@@ -218,9 +204,7 @@ def deliver(run: Run) -> None:
 
 def import_tasks(tasks: list[Task]) -> None:
     """Describe the environment, and its tasks with their validators; what is there already is updated."""
-    EnvironmentManager.save_environment(
-        ENVIRONMENT, kind="text", description="Fetch a thing in a small house", source="openmanus_rl.demo.house"
-    )
+    EnvironmentManager.save_environment(ENVIRONMENT, kind="text", description="Fetch a thing in a small house")
     records = [
         {
             "external_id": task.external_id,
@@ -257,16 +241,3 @@ def judge(episode: Episode) -> Iterator[dict[str, Any]]:
             "expected": expected,
             "actual": actual,
         }
-
-
-def note(result: DemoResult, line: str) -> None:
-    """Append a line to the training log."""
-    result.log.append(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
-
-
-def upload_log(run: Run, lines: list[str]) -> None:
-    """Store the training log with the run's files."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "training.log"
-        file.write_text("".join(lines))
-        StorageManager.upload_log(training_run_id=run.id, log_type="training", log_file=file)

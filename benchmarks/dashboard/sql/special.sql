@@ -1,3 +1,12 @@
+-- The newest rollouts, which get turns.
+create temporary table turned on commit drop as
+select row_number() over (order by o.created_at desc, o.id) as place, o.id, o.training_run_id, o.group_id,
+  o.status, o.total_reward, o.step_count, o.model, o.policy_version, o.created_at
+from pg_temp.sizes s cross join generate_series(s.trained - s.turned, s.rollouts - 4) n
+join public.rollouts o on o.id = pg_temp.made_id(5, n)
+order by o.created_at desc, o.id limit (select turned from pg_temp.sizes);
+create unique index on pg_temp.turned (id);
+
 -- Rollouts that are hard to show: their turns follow. They belong to the run of many points and to the hostile one.
 insert into public.rollouts (id, training_run_id, task_id, environment, episode_number, task_description, status, status_change_id, total_reward, step_count,
   model, policy_version, worker_id, owner_id, step, started_at, finished_at, created_at, updated_at)

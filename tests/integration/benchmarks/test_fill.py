@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchmarks.dashboard.fill import AlreadyFilled, Sizes, fill, write
+from benchmarks.dashboard.fill import AlreadyFilled, fill, make_sizes, write
 
 Rows = list[tuple[Any, ...]]
 Ask = Callable[..., Rows]
@@ -51,7 +51,7 @@ _COUNTED = {
     "rollouts": "select count(*) from public.rollouts",
     "tasks": "select count(*) from public.tasks",
 }
-_SIZES = Sizes.of(0.001, small=True)
+_SIZES = make_sizes(0.001, small=True)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ Filled = tuple[Ask, dict[str, Any], dict[str, Any]]
 @pytest.mark.parametrize("name", _COUNTED)
 def test_it_adds_as_much_as_it_says(filled: Filled, name: str) -> None:
     ask, _, before = filled
-    assert ask(_COUNTED[name])[0][0] - before[name] == getattr(_SIZES, name)
+    assert ask(_COUNTED[name])[0][0] - before[name] == _SIZES[name]
 
 
 def test_runs_and_groups_count_what_they_have(filled: Filled) -> None:
@@ -94,17 +94,17 @@ def test_the_landmarks_are_what_they_are_called(filled: Filled) -> None:
     ask, landmarks, _ = filled
     assert [name for name, value in landmarks.items() if value is None] == []
     run = "select count(*) from public.rollouts where training_run_id = %s and source = 'training'"
-    assert ask(run, landmarks["large_run"]) == [(_SIZES.large,)]
+    assert ask(run, landmarks["large_run"]) == [(_SIZES["large"],)]
     points = """select sum(cardinality(steps)), bool_or('NaN' = any (values))
                 from public.metric_chunks where training_run_id = %s"""
-    assert ask(points, landmarks["metrics_run"]) == [(_SIZES.points, True)]
+    assert ask(points, landmarks["metrics_run"]) == [(_SIZES["points"], True)]
     names = "select count(distinct name) from public.metric_chunks where training_run_id = %s"
-    assert ask(names, landmarks["many_metrics_run"]) == [(_SIZES.metric_names,)]
+    assert ask(names, landmarks["many_metrics_run"]) == [(_SIZES["metric_names"],)]
     turns = "select count(*) from public.agent_states where rollout_id = %s"
-    assert ask(turns, landmarks["long_rollout"]) == [(_SIZES.long_turns,)]
+    assert ask(turns, landmarks["long_rollout"]) == [(_SIZES["long_turns"],)]
     output = """select max(length(c.tool_output)) from public.tool_calls c
                 join public.agent_states a on a.id = c.agent_state_id where a.rollout_id = %s"""
-    assert ask(output, landmarks["big_output_rollout"]) == [(_SIZES.output_bytes,)]
+    assert ask(output, landmarks["big_output_rollout"]) == [(_SIZES["output_bytes"],)]
     hostile = "select count(*) from public.agent_states where rollout_id = %s and observation like '<script>%%'"
     assert ask(hostile, landmarks["hostile_rollout"]) == [(1,)]
     deviation = "select reward_std = 0, rollout_count from public.rollout_groups where id = %s"
@@ -115,7 +115,7 @@ def test_the_landmarks_are_what_they_are_called(filled: Filled) -> None:
 def test_the_evaluation_solves_tasks_that_its_baseline_did_not(filled: Filled) -> None:
     ask, landmarks, _ = filled
     compared = ask("select public.compare_evaluations(%s, %s)", landmarks["evaluation"], landmarks["baseline"])[0][0]
-    assert len(compared["tasks"]) == _SIZES.evaluated_tasks
+    assert len(compared["tasks"]) == _SIZES["evaluated_tasks"]
     assert compared["newly_solved"] > 0
 
 
