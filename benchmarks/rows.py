@@ -32,9 +32,8 @@ def make_batch(run_id: str, rollouts: Iterable[Rollout]) -> Batch:
         batch["agent_states"] += [
             {
                 "id": new_id(), "rollout_id": rollout_id, "step_number": number,
-                **{name: turn[name] for name in ("observation", "action", "thought")},
+                **{name: turn[name] for name in ("observation", "action", "thought", "reward")},
                 "tool_calls": [{"id": new_id(), **call} for call in turn["tool_calls"]],
-                "rewards": [{"id": new_id(), "reward": turn["reward"]}],
             }
             for number, turn in enumerate(turns)
         ]  # fmt: skip
@@ -42,14 +41,12 @@ def make_batch(run_id: str, rollouts: Iterable[Rollout]) -> Batch:
 
 
 def flatten(batch: Batch) -> Batch:
-    """Take the tool calls and rewards out of the turns: the rows as they are stored in the tables."""
-    rows: Batch = {"rollouts": batch["rollouts"], "agent_states": [], "tool_calls": [], "rewards": []}
+    """Take the tool calls out of the turns: the rows as they are stored in the tables."""
+    rows: Batch = {"rollouts": batch["rollouts"], "agent_states": [], "tool_calls": []}
     run = {"training_run_id": batch["rollouts"][0]["training_run_id"]}
     for turn in batch["agent_states"]:
-        place = {"rollout_id": turn["rollout_id"], "step_number": turn["step_number"]}
         rows["agent_states"].append({k: v for k, v in turn.items() if not isinstance(v, list)} | run)
         rows["tool_calls"] += [{**call, "agent_state_id": turn["id"], **run} for call in turn["tool_calls"]]
-        rows["rewards"] += [{**reward, **place, **run} for reward in turn["rewards"]]
     return rows
 
 

@@ -139,6 +139,8 @@ class CopyWriter(BatchWriter):
 
     def write(self, batch: Batch) -> None:
         with self._connection.transaction():
+            # Not even that a turn has its rollout.
+            self._connection.execute("select internal.begin_copy('{}')")
             copy_rows(self._connection, batch)
 
 
@@ -179,5 +181,4 @@ class ManagersWriter(BatchWriter):
         state_id = RolloutManager.log_agent_state(turn["rollout_id"], turn["step_number"], *texts)
         for call in turn["tool_calls"]:
             RolloutManager.log_tool_call(state_id, **{key: value for key, value in call.items() if key != "id"})
-        for reward in turn["rewards"]:
-            RolloutManager.log_reward(turn["rollout_id"], turn["step_number"], reward["reward"])
+        RolloutManager.log_reward(turn["rollout_id"], turn["step_number"], turn["reward"])
