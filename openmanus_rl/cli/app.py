@@ -1,4 +1,4 @@
-"""The commands, assembled: one file a noun, named here and loaded when it is used."""
+"""The command line application: one module per command, imported when the command is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openmanus_rl import __version__
 from openmanus_rl.cli.console import print_error, print_json, print_uncaught
 from openmanus_rl.errors import OpenManusError
 
-# What is typed -> the module of openmanus_rl.cli and the function, or Typer app, in it; in the order of the help.
+# Command -> module of openmanus_rl.cli and the function or Typer app in it, in the order of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("stack", "up"),
     "down": ("stack", "down"),
@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class LazyGroup(TyperGroup):
-    """Loads a command when it is asked for: `status` need not wait for every database client."""
+    """Imports a command when it is used, so that `status` does not wait for every database client."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -56,7 +56,7 @@ class LazyGroup(TyperGroup):
 
 
 def _unwrap_help(command: Any) -> None:
-    """Join the lines of each help paragraph: Typer keeps line breaks of the source, whatever the terminal's width."""
+    """Join the lines of each help paragraph, because Typer keeps the line breaks of the source."""
     paragraphs = (command.help or "").split("\n\n")
     command.help = "\n\n".join(
         paragraph if paragraph.startswith("\b") else " ".join(paragraph.split()) for paragraph in paragraphs
@@ -91,7 +91,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; a failure is one message and exit code 1."""
+    """Run the command line; an error prints one message and exits with code 1."""
     sys.excepthook = print_uncaught
     try:
         app()

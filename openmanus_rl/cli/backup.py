@@ -1,4 +1,4 @@
-"""`backup`, `restore` and `reset`: the embedded stack's data as one file, back again, or gone."""
+"""`backup`, `restore` and `reset`: save, restore and delete the data of the embedded stack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirma
 
 @dataclass(frozen=True)
 class _Embedded:
-    """The running stack of this machine, with all rights."""
+    """The running embedded stack, with superuser access."""
 
     home: Home
     running: StackInfo
@@ -131,7 +131,7 @@ def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
 
 
 def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
-    """Return the running embedded stack, starting it if need be; refuse where the settings name another database."""
+    """Return the running embedded stack, started if necessary; refuse if the settings name another database."""
     home = Home(settings.home.resolve())
     running = launch.find_running(home)
     if not settings.is_embedded and (settings.url is None or names_another(settings, running)):
@@ -149,7 +149,7 @@ def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
 
 
 def _confirm(word: str, consequence: str, *, yes: bool) -> None:
-    """Go on only if the word is typed."""
+    """Continue only if the user types the word."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -160,7 +160,7 @@ def _confirm(word: str, consequence: str, *, yes: bool) -> None:
 
 
 def _restart(stack: _Embedded) -> None:
-    """Start the stack anew, so that it prepares the restored database like any other."""
+    """Restart the stack, so that it prepares the restored database."""
     state = read_json(stack.home.state) or {}
     write_private_json(stack.home.state, state | {"system_schema_of": None})
     with phases("Restarting the stack") as display:
@@ -197,7 +197,7 @@ def _show(report: dict[str, Any]) -> None:
 
 
 class _BarProgress(BackupProgress):
-    """Shows how far it is on a terminal, and the phases elsewhere."""
+    """Shows a progress bar on a terminal, and only the phases elsewhere."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

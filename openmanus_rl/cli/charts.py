@@ -11,7 +11,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], *, width: int = 24) -> str:
-    """Return a curve of at most `width` characters; what is no number is a gap."""
+    """Return a curve of at most `width` characters; values that are not finite numbers are gaps."""
     points = _resample(values, width)
     known = [point for point in points if math.isfinite(point)]
     if not known:
@@ -34,14 +34,14 @@ def plot(
 ) -> list[str]:
     """Return the lines of a bar plot from `low` to `high`, with the scale on the left."""
     points = _resample(values, width)
-    # A bar that fills a line reaches up to its label.
+    # A full bar in a line reaches the value of its label.
     labels = [_label(low + (high - low) * (row + 1) / height, as_percent) for row in range(height)]
     bottom = _label(low, as_percent)
     label_width = max(len(label) for label in (*labels, bottom))
     lines = []
     for row in reversed(range(height)):
         cells = "".join(_cell((point - low) / (high - low) * height - row) for point in points)
-        # At every other line is enough to read the curve.
+        # A label on every other line is enough.
         label = labels[row] if (height - row) % 2 == 1 else ""
         lines.append(f"{label:>{label_width}} ┤{cells}")
     lines.append(f"{bottom:>{label_width}} └{'─' * len(points)}")
@@ -49,7 +49,7 @@ def plot(
 
 
 def _cell(filled: float) -> str:
-    """Return how much of one character a bar fills."""
+    """Return the block character for the part of a bar in one line."""
     if not math.isfinite(filled) or filled <= 0:
         return " "
     return _BARS[min(math.ceil(filled * len(_BARS)), len(_BARS)) - 1]
@@ -60,7 +60,7 @@ def _label(value: float, as_percent: bool) -> str:
 
 
 def _resample(values: Sequence[float], width: int) -> list[float]:
-    """Average stretches until the values fit; fewer stay as they are."""
+    """Average neighbouring values so that at most `width` remain."""
     if len(values) <= width:
         return list(values)
     points = []

@@ -1,4 +1,4 @@
-"""How commands speak: people on a terminal, programs through JSON on stdout."""
+"""Output of commands: text for people, JSON on stdout for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-# Controls by their pictures; what turns the direction of a text, breaks its lines or hides, as an unknown character.
+# Control characters are shown as symbols; characters that reverse, break or hide text as U+FFFD.
 _HARMLESS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _HARMLESS |= dict.fromkeys(
     (
@@ -34,31 +34,31 @@ _HARMLESS |= dict.fromkeys(
 
 
 def harmless(text: str) -> str:
-    """Return a text with nothing in it that a terminal would obey, such as escape sequences; its lines stay lines."""
+    """Return a text without terminal escape sequences and control characters; line breaks are kept."""
     return text.translate(_HARMLESS)
 
 
 class SafeConsole(Console):
-    """The one door to the terminal: whatever is printed, only the styles that we chose reach it as codes."""
+    """A console that prints no control characters from data: only our own styles produce escape sequences."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Read markup from a text that is harmless already, so that it is as wide as it was measured."""
+        """Parse markup after escaping, so that the text is as wide as measured."""
         return super().render_str(harmless(text), **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as text that a terminal shows and does not obey."""
+        """Render with control characters escaped."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control else Segment(harmless(text), style)
 
 
-# Paths and URLs are to be copied: never break them. What agents wrote is not ours to turn into pictures.
+# Never wrap paths and URLs, which users copy. No emoji codes: the text of agents is printed as it is.
 output = SafeConsole(soft_wrap=True, highlight=False, emoji=False)
 messages = SafeConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 def print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that nobody expected, whose message may hold anything."""
+    """Print an unexpected error, whose message may contain control characters."""
     sys.stderr.write(harmless("".join(traceback.format_exception(kind, error, trace))))
 
 
@@ -69,7 +69,7 @@ def print_json(content: Any) -> None:
 
 
 def print_error(message: str) -> None:
-    """Print what went wrong to stderr."""
+    """Print an error message to stderr."""
     messages.print(f"[bold red]error:[/] {escape(message)}")
 
 
@@ -88,14 +88,14 @@ class PhaseDisplay:
         self.notes: list[str] = []
 
     def phase(self, text: str) -> None:
-        """Show what is being done now."""
+        """Show the current phase."""
         if messages.is_terminal:
             self._status.update(f"{escape(text)} …")
         else:
             messages.print(f"{escape(text)} …")
 
     def note(self, text: str) -> None:
-        """Show something that stays on the screen."""
+        """Print a line that stays on the screen."""
         self.notes.append(text)
         messages.print(f"[dim]{escape(text)}[/]")
 

@@ -1,4 +1,4 @@
-"""`dashboard`: a link that signs in to it, or its files for a web server of one's own."""
+"""`dashboard`: print a sign-in link, or export the dashboard as static files."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _hosted_link(settings: Settings, address: str | None, email: str | None) -> 
         raise typer.BadParameter(f"{address!r} is not a URL such as https://runs.example.org/", param_hint="--address")
     settings.require_service_role_key()
 
-    # Here, not above: it loads every database client, which the embedded stack's link need not wait for.
+    # Imported here because it loads every database client, which the embedded stack's link does not need.
     from openmanus_rl.connections import get_client
 
     users = get_client().users
@@ -112,7 +112,7 @@ def _export(settings: Settings, folder: Path, *, base: str, force: bool, as_json
             hint="set SUPABASE_URL and SUPABASE_ANON_KEY; the embedded stack serves its dashboard itself",
         )
     key = settings.require_anon_key()
-    # The settings check this too; here it would be published.
+    # Checked again because the key is published here.
     if key_kind(key).privileged:
         raise SettingsError("SUPABASE_ANON_KEY is not a publishable key", setting="SUPABASE_ANON_KEY")
     config = {"supabaseUrl": settings.url, "publishableKey": key, "embedded": False, "version": __version__}

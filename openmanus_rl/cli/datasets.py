@@ -1,4 +1,4 @@
-"""`datasets`: bringing a folder of datasets to the bucket."""
+"""`datasets`: upload a folder of datasets to the bucket."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _COLOURS = {
     "failed": "bold red",
     "not done": "yellow",
 }
-# As a shell tells of a command that Ctrl-C ended.
+# A shell's exit code for a command that Ctrl-C ended.
 _EXIT_INTERRUPTED = 130
-# Wider than any path: off a terminal a line is read by a program or a log, and must stay one line.
+# Wider than any path: without a terminal, each message must stay on one line.
 _UNWRAPPED_WIDTH = 10_000
 
 
@@ -93,7 +93,7 @@ def upload(
 
 
 def main() -> None:
-    """Run as a program of its own; a failure is one message and exit code 1."""
+    """Run as a separate program; an error prints one message and exits with code 1."""
     program = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 class _Bar:
-    """Bytes done of all; the shown text is the file at hand."""
+    """A progress bar over all bytes, with the name of the current file."""
 
     def __init__(self, progress: Progress, *, total_bytes: int) -> None:
         self._progress = progress
@@ -119,21 +119,21 @@ class _Bar:
         self._done_bytes = 0
 
     def started(self, file: DatasetFile) -> None:
-        """Show which file is at hand."""
+        """Show the current file."""
         self._progress.update(self._task, description=escape(f"{file.environment}/{file.file.name}"))
 
     def moved(self, sent_bytes: int, _total_bytes: int) -> None:
-        """Show how far the file at hand is; a retry starts it over, so the bar may step back."""
+        """Show the progress of the current file; after a retry the bar may go back."""
         self._progress.update(self._task, completed=self._done_bytes + sent_bytes)
 
     def finished(self, file: DatasetFile) -> None:
-        """Show that a file is dealt with, whatever became of it."""
+        """Show that a file is finished, whatever its outcome."""
         self._done_bytes += file.size_bytes
         self._progress.update(self._task, completed=self._done_bytes)
 
 
 def _upload_all(folder: DatasetFolder, outcomes: list[DatasetOutcome], *, dry_run: bool, quiet: bool) -> None:
-    """Add what happened to each file as it happens, so that what was done is known if this is interrupted."""
+    """Append the outcome of each file at once, so that an interrupted upload can be reported."""
     storage = get_client().storage
     with _bar(sum(file.size_bytes for file in folder.files)) as bar:
         done = upload_datasets(storage, folder.files, dry_run=dry_run, on_progress=bar.moved)

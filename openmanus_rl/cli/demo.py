@@ -1,4 +1,4 @@
-"""`demo`: a small real training run, recorded and shown."""
+"""`demo`: train a small agent, record the run and show the result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def demo(
 
 
 def _train_with_progress(*, steps: int, seed: int, name: str) -> DemoResult:
-    """Train, with a bar on a terminal and a line now and then elsewhere."""
+    """Train, with a progress bar on a terminal and a line every few steps elsewhere."""
     with Progress(
         TextColumn("Training"),
         BarColumn(),
@@ -106,7 +106,7 @@ def _show(result: DemoResult, dashboard_url: str | None) -> None:
         f"{result.turn_count} turns, {result.seconds:.0f} s"
     )
     output.print("\n[bold]Success rate in training[/]")
-    # Fewer steps than columns: each gets several, so that the curve is as wide as a long run's.
+    # With fewer steps than columns, repeat each, so that short runs have a wide curve too.
     repeat = max(1, _CURVE_COLUMNS // result.steps)
     curve = [rate for rate in result.success_rates for _ in range(repeat)]
     for line in plot(curve, low=0, high=1, width=_CURVE_COLUMNS, as_percent=True):

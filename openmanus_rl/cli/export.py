@@ -1,4 +1,4 @@
-"""`openmanus-rl export`: what was recorded, as files."""
+"""`openmanus-rl export`: write records to files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openmanus_rl.cli.references import find_run
 from openmanus_rl.export import KINDS, Selection, export_to_file, export_to_stream
 from openmanus_rl.export.reading import Progress as OnProgress
 
-# What the bar counts: turns and chats are read rollout by rollout, metrics run by run.
+# What the progress bar counts: turns and chats are read by rollout, metrics by run.
 _COUNTED = {"runs": "runs", "metrics": "runs"}
 
 
@@ -82,7 +82,7 @@ def export(
 
 @contextmanager
 def _bar(counted: str) -> Iterator[OnProgress | None]:
-    """Show on a terminal how far it is; elsewhere nothing need be counted."""
+    """Show a progress bar on a terminal; elsewhere, skip counting the rows."""
     if not messages.is_terminal:
         yield None
         return

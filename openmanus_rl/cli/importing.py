@@ -1,4 +1,4 @@
-"""`openmanus-rl import`: what other programs wrote, as rollouts."""
+"""`openmanus-rl import`: import rollouts from the files of other programs."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _import(importing: Import, files: list[str], target: Target, load: Load) -> 
 
 
 class _Display:
-    """Shows how far the import is, and what each file was taken for."""
+    """Shows the progress of the import, and the detected format of each file."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
@@ -130,7 +130,7 @@ class _Display:
         self._done: dict[str, int] = {}
 
     def recognised(self, report: FileReport) -> None:
-        """Say what a file is."""
+        """Print the format of a file."""
         name = "standard input" if report.path == "-" else report.path
         messages.print(f"[dim]{escape(name)}: {_FORMAT_NAMES[str(report.format)]}[/]")
 

@@ -1,4 +1,4 @@
-"""`migrate`: bring a database to this version's schema."""
+"""`migrate`: upgrade the schema of a database to this version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
     """Apply pending migrations to a database. Uses the same history table as the Supabase CLI."""
-    # Here, not above: it loads every database client, which the other commands need not wait for.
+    # Imported here because it loads every database client, which other commands do not need.
     from openmanus_rl.local import migrations
 
     url = database_url or _configured_database()

@@ -31,7 +31,7 @@ def check_choice(option: str, value: str | None, choices: Sequence[str]) -> None
 
 
 def order_from(sort: str, columns: Mapping[str, str]) -> str:
-    """Return the sort key of a manager for what `--sort` names; a minus in front means greatest first."""
+    """Return the sort key of a manager for the value of `--sort`; a leading minus sorts in descending order."""
     name = sort.removeprefix("-")
     check_choice("--sort", name, list(columns))
     return f"-{columns[name]}" if sort.startswith("-") else columns[name]

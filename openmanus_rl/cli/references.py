@@ -1,4 +1,4 @@
-"""Finding what a user means: a whole id, the start of one, or a name."""
+"""Find a run or a rollout by its id, the start of its id, or its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN_CANDIDATES = 5
 
 
 def find_run(reference: str) -> Row:
-    """Return the run of a run_name, an id or the start of one; nothing or more than one is an error."""
+    """Return the run with this run_name, id or start of an id; no match or several are an error."""
     named = TrainingRunManager.find_by_run_name(reference) if reference else None
     if named is not None:
         return _overview(named["id"])
@@ -32,7 +32,7 @@ def find_run(reference: str) -> Row:
 
 
 def find_rollout(reference: str) -> Row:
-    """Return the rollout of an id or of the start of one; nothing or more than one is an error."""
+    """Return the rollout with this id or start of an id; no match or several are an error."""
     return _find_by_id(
         reference,
         lambda condition: RolloutManager.list_rollouts(
@@ -49,7 +49,7 @@ def _overview(run_id: str) -> Row:
 
 def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[Row]], *, noun: str, way_out: str) -> Row:
     digits = reference.strip().lower().replace("-", "")
-    # Four digits at least: fewer would be a guess.
+    # Fewer than four digits match too many ids.
     candidates = search(_starting_with(digits)).rows if _SOME_HEX.fullmatch(digits) else []
     if not candidates:
         raise NotFoundError(f"no {noun} matches {reference!r}", field=noun, hint=way_out)
@@ -63,6 +63,6 @@ def _find_by_id(reference: str, search: Callable[[list[Filter]], Page[Row]], *, 
 
 
 def _starting_with(digits: str) -> list[Filter]:
-    """Return the range of ids that start so: the database compares ids, but not their text."""
+    """Return the range of ids with this prefix; the database can compare ids, but not match their text."""
     lowest, highest = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
     return [Filter.gte("id", lowest), Filter.lte("id", highest)]

@@ -1,4 +1,4 @@
-"""How rows look in a terminal: tables, statuses, ages and figures."""
+"""Rendering for the terminal: tables, statuses, durations and numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new_table(*columns: str, right: tuple[str, ...] = (), title: str | None = No
 
 
 def print_table(table: Table) -> None:
-    """Print a table as wide as its content: ids are to be copied, so nothing is cut for a narrow terminal."""
+    """Print a table as wide as its content, because users copy ids from it."""
     unbounded = SafeConsole(width=10_000)
     width = Measurement.get(unbounded, unbounded.options, table).maximum
     SafeConsole(width=max(width, output.width), soft_wrap=True, highlight=False, emoji=False).print(table)
@@ -72,17 +72,17 @@ def percent(value: float | None) -> str:
 
 
 def figure(value: float | None, *, digits: int = 2) -> str:
-    """Return a number with some digits, or a dash where it is unknown."""
+    """Return a number with a fixed number of digits, or a dash if it is unknown."""
     return _UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def ago(timestamp: str | None) -> str:
-    """Say how long ago something was."""
+    """Return how long ago a timestamp was."""
     return _UNKNOWN if timestamp is None else f"{duration(timestamp, None)} ago"
 
 
 def duration(start: str | None, end: str | None) -> str:
-    """Say how long something took, or has taken so far."""
+    """Return how long something took, or has taken so far."""
     if start is None:
         return _UNKNOWN
     until = datetime.now(UTC) if end is None else datetime.fromisoformat(end)
@@ -100,6 +100,6 @@ def duration(start: str | None, end: str | None) -> str:
 
 
 def shortened(text: str | None, limit: int) -> str:
-    """Return a text on one line, cut with an ellipsis where it is longer than the limit."""
+    """Return a text on one line, truncated with an ellipsis if it is longer than the limit."""
     line = " ".join((text or "").split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

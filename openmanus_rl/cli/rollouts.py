@@ -1,4 +1,4 @@
-"""`rollouts`: find episodes and read them turn by turn."""
+"""`rollouts`: list rollouts and show them turn by turn."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _print_turn(turn: Row, *, text_limit: int | None) -> None:
 
 
 def _print_line(label: str, content: str) -> None:
-    """Print a labelled text whose further lines are indented like its first."""
+    """Print a labelled text, with all its lines indented alike."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=8, justify="right", style="dim")
     grid.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""All there is to show of one run: gathered, then printed."""
+"""The report of a run: collect it, then print it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from openmanus_rl.transport.rest import Row
 
 __all__ = ["gather", "print_report"]
 
-# A few hundred points make a good sparkline, and a run may have a hundred metrics.
+# A few hundred points are enough for a sparkline; a run may have a hundred metrics.
 _POINTS_PER_METRIC = 200
 _SHOWN_METRICS = 24
 _SHOWN_ROWS = 20
@@ -97,7 +97,7 @@ def _how_far(run: Row) -> str:
     at = "–" if run["current_step"] is None else f"step {run['current_step']}"
     if run["total_steps"] is None:
         return at
-    # Where steps are counted from 0, or the last one still runs, its number does not say how many are done.
+    # If steps start at 0, or the last one still runs, its number is not the number of finished steps.
     is_count = run["steps_done"] in (run["current_step"], None)
     return f"{at} of {run['total_steps']}" if is_count else f"{at}, {run['steps_done']} of {run['total_steps']} done"
 
@@ -130,7 +130,7 @@ def _print_evaluations(evaluations: list[Row]) -> None:
     if not evaluations:
         return
     headline("Evaluations")
-    # The first baseline with a figure is what the others are measured against.
+    # The others are compared to the first baseline that has a success rate.
     baseline = next((row for row in evaluations if row["kind"] == "baseline" and row["success_rate"] is not None), None)
     columns = ("kind", "step", "status", "success rate", "vs baseline", "mean reward", "mean turns", "model")
     table = new_table(*columns, right=("step", "success rate", "vs baseline", "mean reward", "mean turns"))

@@ -1,4 +1,4 @@
-"""`runs`: find training runs, look into them, compare and delete them."""
+"""`runs`: list, show, compare and delete training runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="List, show, compare and delete tra
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, the first characters of an id, or a run_name.")]
 
-# A run that says it runs but whose heartbeat stopped is shown as stalled.
+# A run with status `running` whose heartbeat stopped is shown as stalled.
 _STATUSES = (*get_args(RunStatus), "stalled")
 _SORTS = {
     "created": "created_at",
@@ -204,7 +204,7 @@ def _figures(run: Row) -> dict[str, Any]:
 
 
 def _folders(run: Row) -> list[tuple[str, str]]:
-    """Return where a run's files lie; asked before its rows go, since results lie under its checkpoints' ids."""
+    """Return the storage paths of a run; call it before deleting the rows, because some contain checkpoint ids."""
     folders = [(bucket, run["id"]) for bucket in (MODEL_CHECKPOINTS, LOGS, MEDIA)]
     offset: int | None = 0
     while offset is not None:

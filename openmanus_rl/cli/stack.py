@@ -1,4 +1,4 @@
-"""`up`, `down` and `status`: the embedded stack, or whichever Supabase the settings name."""
+"""`up`, `down` and `status` of the embedded stack, or of the Supabase in the settings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def up(
         if as_json:
             raise typer.BadParameter("needs --detach", param_hint="--json")
 
-        # Here, not above: the supervisor loads every database client, which `status` and `down` need not wait for.
+        # Imported here because the supervisor loads every database client, which `status` and `down` do not need.
         from openmanus_rl.local.foreground import run_in_foreground
 
         def on_ready(ready: StackInfo) -> None:
@@ -104,7 +104,7 @@ def status(
     if env and not as_json:
         _print_env(report)
     else:
-        # Here, not above: it loads every database client, which `up` and `down` need not wait for.
+        # Imported here because it loads every database client, which `up` and `down` do not need.
         from openmanus_rl.delivery.waiting import survey
         from openmanus_rl.spool.roots import spool_root
         from openmanus_rl.spool.spools import overview
@@ -132,12 +132,12 @@ def names_another(settings: Settings, running: StackInfo | None) -> bool:
 
 
 def dashboard_fact(url: str | None) -> dict[str, str]:
-    """Return the line that names the dashboard, where this installation has one."""
+    """Return the line with the URL of the dashboard, if this installation has one."""
     return {"Dashboard": url} if url is not None and find_assets().dashboard is not None else {}
 
 
 def dashboard_link(running: StackInfo) -> str:
-    """Return a link that signs in to the dashboard; its plain address where none can be made."""
+    """Return a sign-in link to the dashboard, or its plain URL if none can be created."""
     try:
         return sign_in_link(running)
     except StackError:
@@ -201,7 +201,7 @@ def _why_not_running(home: Home) -> str:
 
 
 def _add_link(report: dict[str, Any], running: StackInfo | None) -> None:
-    """Replace the dashboard's address by a link that signs in, where the stack is well."""
+    """Replace the URL of the dashboard with a sign-in link, if the stack is healthy."""
     if running is not None and report["mode"] == "embedded" and report["healthy"]:
         report["dashboard_url"] = dashboard_link(running)
 
@@ -267,7 +267,7 @@ def _print_report(report: dict[str, Any]) -> None:
 
 
 def _print_recording(recording: dict[str, Any]) -> None:
-    """Say what of the recordings on this machine has not arrived, if anything."""
+    """Print how many records of this machine are not delivered, if any."""
     if not any(recording[name] for name in ("queued_bytes", "refused", "damaged")):
         return
     size = f"{recording['queued_bytes']:,} bytes"

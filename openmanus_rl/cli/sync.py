@@ -1,4 +1,4 @@
-"""`openmanus-rl sync`: deliver what recording processes have left behind."""
+"""`openmanus-rl sync`: deliver the records in local spools."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def sync(
 
 
 def _adopt(source: Path, root: Path) -> int:
-    """Copy the spools of a folder to this home's and return how many; none is an error: it was to be delivered."""
+    """Copy the spools of a folder to this home and return their number; a folder without spools is an error."""
     spools = spools_in(source)
     if not spools:
         raise typer.BadParameter(
@@ -95,7 +95,7 @@ def _adopt(source: Path, root: Path) -> int:
 
 
 def _deliver(courier: Courier, spools: list[Spool]) -> int:
-    """Deliver what waits and return how many records arrived whole: not what was refused, nor what was damaged."""
+    """Deliver pending records and return how many were stored, without refused and damaged ones."""
     total = sum(spool.unread_bytes() for spool in spools)
     before = {spool.folder: spool.progress.delivered for spool in spools}
     after = dict(before)
@@ -112,7 +112,7 @@ def _deliver(courier: Courier, spools: list[Spool]) -> int:
 
 
 def _wait_for_others(root: Path) -> None:
-    """Wait as long as another process delivers what nobody writes any more, and gets on with it."""
+    """Wait while another process delivers finished spools and makes progress."""
     last, deadline = -1, 0.0
     while left := sum(spool.unread_bytes() for spool in find_spools(root) if not is_alive(spool.folder)):
         if left != last:
@@ -124,7 +124,7 @@ def _wait_for_others(root: Path) -> None:
 
 
 def _report(settings: Settings, waiting: list[Waiting]) -> dict[str, Any]:
-    """Return what is left: of today's destination in figures, and of each destination."""
+    """Return what is still in the spools, for the current destination and for each other one."""
     current = next((one for one in waiting if one.is_current), None)
     refusals, _ = find_refusals(settings.home)
     return {
@@ -165,7 +165,7 @@ def _show(report: dict[str, Any], waiting: list[Waiting]) -> None:
 
 
 def _show_other(one: Waiting) -> None:
-    """Say what waits for a destination that the settings don't name."""
+    """Print what is pending for a destination that is not in the settings."""
     output.print(f"[yellow]Not delivered, another destination:[/] {escape(one.address)}")
     facts = {
         "Waiting": f"{one.queued:,} records in {one.spools:,} spools",
@@ -180,7 +180,7 @@ def _show_other(one: Waiting) -> None:
 
 
 def _discard(settings: Settings, *, yes: bool, as_json: bool) -> None:
-    """Show what was refused, ask, and drop exactly what was shown."""
+    """List the refused records, ask for confirmation, and delete exactly those."""
     refusals, seen = find_refusals(settings.home)
     if refusals and not as_json:
         output.print(_table(refusals))

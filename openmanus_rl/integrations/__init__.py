@@ -1,1 +1,1 @@
-"""What records other libraries' training: one module a library, each with the extra that installs it."""
+"""Integrations with training libraries: one module and one extra for each library."""

@@ -1,4 +1,4 @@
-"""Where training is recorded: in which run it goes on, from which step, and behind which that are there."""
+"""Choose the run of a training: a new one or one to resume, and the steps at which it continues."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _logger = logging.getLogger(__name__)
 
 
 class Axis:
-    """The steps of a run: training that counts from an earlier one goes on behind what is there, and doubles none."""
+    """Maps the steps of a training to those of its run, so that a second training continues after the first."""
 
     def __init__(self, next_step: int) -> None:
         self._offset = 0
         self._last = max(0, next_step - 1)
 
     def begin(self, made: int) -> None:
-        """Begin a training that has made so many steps before."""
+        """Start a training that has already made `made` steps."""
         self._offset = max(0, self._last - made)
 
     def step(self, made: int) -> int:
-        """Return the step of the run at which a training has made so many of its own."""
+        """Return the step of the run for a step of the training."""
         step = self._offset + made
         self._last = max(self._last, step)
         return step
@@ -37,20 +37,20 @@ _axes: WeakKeyDictionary[Run, Axis] = WeakKeyDictionary()
 
 
 def axis_of(run: Run) -> Axis:
-    """Return the steps of a run, the same for all callbacks that record to it."""
+    """Return the steps of a run; all callbacks that record to it share them."""
     return _axes.setdefault(run, Axis(run.next_step))
 
 
 def begin_after(begin: Callable[..., Run], run_name: str, step: int, *, resume: Resume) -> Run:
-    """Begin the run of that name, or go on with it after a step; what it has beyond that, training makes anew.
+    """Start a run, or resume the run of that name after a step; later steps are rewound.
 
-    Training does not wait for a database that is away: a run that nobody here knows is then taken for a new one,
-    unless `resume` asks for certainty.
+    Training does not wait for an unreachable database: with resume="allow", a run that is not known locally is then
+    started as a new one; otherwise the error is raised.
     """
     try:
         return begin(run_name=run_name, rewind_to_step=step, resume=resume)
     except (TransientError, StackError) as error:
         if resume != "allow":
             raise
-        _logger.warning("run %s: taken for a new one, since nobody can be asked now (%s)", run_name, error)
+        _logger.warning("run %s: started as a new run, because the database cannot be reached (%s)", run_name, error)
         return begin(run_name=run_name)

@@ -1,4 +1,4 @@
-"""From an environment's steps to rollouts: one rollout an episode, one turn a step."""
+"""Record the steps of an environment: one rollout per episode, one turn per step."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _SUCCESS_KEYS = ("is_success", "success")
 
 
 def check_interval(name: str, value: Any, *, least: int = 0) -> None:
-    """Refuse what is no interval."""
+    """Raise if a value is not a valid interval."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInput(f"{name} is {value!r}, and must be a whole number from {least} on", field=name)
+        raise InvalidInput(f"{name} is {value!r}; it must be an integer of at least {least}", field=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How much of an environment's life is recorded."""
+    """How many episodes, turns, frames and videos are recorded."""
 
     record_every: int = 1
-    """Every n-th episode becomes a rollout; the others leave no trace."""
+    """Record every n-th episode as a rollout, and skip the others."""
     turn_interval_episodes: int = 1
-    """Every n-th rollout has its turns; the others only their return and length. 0: none has."""
+    """Record the turns of every n-th rollout; of the others only return and length. 0: no turns."""
     frame_interval: int = 0
-    """Where there are turns, every n-th has the picture of what was seen. 0: none has."""
+    """Add a frame to every n-th recorded turn. 0: no frames."""
     video_interval_episodes: int = 0
-    """Every n-th rollout has a video. 0: none has."""
+    """Add a video to every n-th rollout. 0: no videos."""
     frames_per_second: float = 30.0
 
     def __post_init__(self) -> None:
@@ -50,24 +50,24 @@ class Plan:
 
     @property
     def looks(self) -> bool:
-        """Whether the environment has to be rendered at all."""
+        """Whether the environment must be rendered."""
         return self.frame_interval > 0 or self.video_interval_episodes > 0
 
 
 def outcome(info: Mapping[str, Any], *, truncated: bool) -> str:
-    """Return how an episode ended: what the environment says of success counts most."""
+    """Return the status of an episode; a success flag of the environment takes precedence."""
     for key in _SUCCESS_KEYS:
         if key not in info:
             continue
         said = np.asarray(info[key])
-        # One yes or no, as a bool or as 0.0 and 1.0; anything else under that name is something else.
+        # Only a bool, or 0.0 and 1.0: other values under that name have another meaning.
         if said.size == 1 and said.dtype.kind in "biuf" and not np.isnan(said):
             return "success" if said else "failed"
     return "truncated" if truncated else "completed"
 
 
 def _components(reward: Any) -> tuple[float, float | dict[str, float]]:
-    """Return a reward as one number, and as a turn says it: where there are several objectives, each by its place."""
+    """Return a reward as one number and as recorded in the turn: with several objectives, one component each."""
     several = np.asarray(reward, dtype=float)
     if several.size == 1:
         return float(several.item()), float(several.item())
@@ -75,7 +75,7 @@ def _components(reward: Any) -> tuple[float, float | dict[str, float]]:
 
 
 class Episodes:
-    """The episodes of one environment, one after another; a rollout begins with its first step, not at reset."""
+    """Records the episodes of one environment; a rollout starts with its first step, not at the reset."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class Episodes:
 
     @property
     def watches(self) -> bool:
-        """Whether each step of this episode has to be told; else its end is enough."""
+        """Whether each step of this episode is recorded, or only its end."""
         return self._follows or self._video is not None
 
     def begin(self, observation: Any, *, see_start: bool = True, **fields: Any) -> None:
-        """Begin an episode with what is seen first; `see_start` if it can be rendered, fields are the rollout's."""
+        """Start an episode with its first observation; `see_start` renders it, `fields` are fields of the rollout."""
         self._clear()
         position, rest = divmod(next(self._order), self._plan.record_every)
         if rest:
@@ -138,7 +138,7 @@ class Episodes:
         see_end: bool = True,
         duration_ms: float | None = None,
     ) -> None:
-        """Record a step: the action, what it earned, and what was seen then; `see_end` if it can still be rendered."""
+        """Record a step: the action, the reward and the next observation; `see_end` renders it, if possible."""
         total, earned = _components(reward)
         self.length += 1
         self._return += total
@@ -166,7 +166,7 @@ class Episodes:
         further: dict[str, Any] = {}
         images = [{"image": frame, "kind": "frame"}] if frame is not None else []
         if last:
-            # No turn follows that would show where the episode ended.
+            # There is no next turn to show the final observation.
             further["observations"] = [{"kind": "final", "text": self._observation}]
             if self._frame is not None:
                 images.append({"image": self._frame, "kind": "frame"})
@@ -182,7 +182,7 @@ class Episodes:
         )
 
     def fail(self, error: BaseException, *, action: Any = None) -> None:
-        """End the episode with what broke it, and the action that was being taken."""
+        """End the episode with an error, and the action that raised it."""
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if action is not None:
             self.length += 1
@@ -202,7 +202,7 @@ class Episodes:
         step_count: int | None = None,
         **fields: Any,
     ) -> None:
-        """End the episode; nothing is recorded of one in which nothing happened."""
+        """End the episode; an episode without steps is not recorded."""
         happened = self.length > 0 or bool(step_count)
         if self._recorded and happened:
             rollout = self._begun()
@@ -218,7 +218,7 @@ class Episodes:
         self._clear()
 
     def pause(self, message: str) -> None:
-        """Close the rollout as interrupted; if the episode goes on after all, its end is recorded without turns."""
+        """Close the rollout as interrupted; if the episode continues later, only its end is recorded."""
         if self._rollout is not None:
             self._rollout.complete("interrupted", message=message, step_count=self.length, total_reward=self._return)
             self._own_fields["metadata"] = {**self._metadata(), "interrupted_rollout_id": self._rollout.id}
@@ -236,7 +236,7 @@ class Episodes:
         return self._rollout
 
     def _look(self, *, last: bool = False) -> None:
-        """Render what is seen now, if this turn or the video wants it."""
+        """Render the environment if this turn or the video needs a frame."""
         self._frame = None
         if self._render is None:
             return

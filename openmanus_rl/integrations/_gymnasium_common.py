@@ -1,4 +1,4 @@
-"""What the wrappers of one environment and of many have in common."""
+"""Shared code of the wrappers for single and vector environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openmanus_rl.recorder.membership import read_membership
 __all__ = ["CLOSE_MESSAGE", "RESET_MESSAGE", "Bookkeeping", "Describe"]
 
 Describe = Callable[[Any, Mapping[str, Any]], str | None]
-"""Says what the task of an episode is, from its first observation and info."""
+"""Returns the task of an episode from its first observation and info."""
 
 RESET_MESSAGE = "the environment was reset in the middle of the episode"
 CLOSE_MESSAGE = "the environment was closed in the middle of the episode"
@@ -27,7 +27,7 @@ _FRAMES_PER_SECOND = 30.0
 
 
 class Bookkeeping:
-    """Makes the rollouts of a wrapper's episodes."""
+    """Creates the rollouts for the episodes of a wrapper."""
 
     def __init__(
         self,
@@ -52,26 +52,26 @@ class Bookkeeping:
         self._plan = Plan(**intervals, frames_per_second=frames_per_second)
         if self._plan.looks and env.render_mode != "rgb_array":
             raise InvalidInput(
-                f"{self._environment}: it has no frames to record, since its render_mode is {env.render_mode!r}",
+                f"{self._environment}: cannot record frames, because its render_mode is {env.render_mode!r}",
                 field="frame_interval" if self._plan.frame_interval else "video_interval_episodes",
-                hint='make it with render_mode="rgb_array"',
+                hint='create it with render_mode="rgb_array"',
             )
         if self._plan.video_interval_episodes:
             require_encoder(extra="gymnasium")
 
     def episodes(self, *, render: Callable[[], Any], **metadata: Any) -> Episodes:
-        """Return the recorder of one environment's episodes."""
+        """Return the recorder for the episodes of one environment."""
         fields = {"environment": self._environment, "metadata": {**self._metadata, **metadata} or None}
         return Episodes(plan=self._plan, order=self._order, new_rollout=self._new_rollout, fields=fields, render=render)
 
     def _new_rollout(self, **fields: Any) -> Rollout:
         if self._run is None:
-            # Not before: an environment that is made only to be asked for its spaces joins nothing.
+            # Not earlier: an environment that is created only to read its spaces must not join a run.
             self._run = _join(os.getpid(), _run_id())
         return self._run.rollout(**fields)
 
     def fields(self, observation: Any, info: Mapping[str, Any], *, seed: int | None) -> dict[str, Any]:
-        """Return what is known of an episode when it begins."""
+        """Return the fields that are known when an episode starts."""
         step = self._step() if self._step is not None else None
         return {"task_description": self._task(observation, info), "seed": seed, "step": step}
 
@@ -93,7 +93,7 @@ def _run_id() -> str:
     run_id = read_membership().run_id
     if run_id is None:
         raise InvalidInput(
-            "episodes belong to a run: none is given, and neither this process nor its parent has begun one",
+            "no run to record episodes to: none is given, and neither this process nor its parent has started one",
             field="run",
             hint='run = openmanus_rl.init(name="cartpole"), then run=run',
         )
@@ -102,5 +102,5 @@ def _run_id() -> str:
 
 @lru_cache(maxsize=8)
 def _join(process_id: int, run_id: str) -> Run:  # noqa: ARG001 - a forked worker joins anew, another run too
-    """Join the run once a process, however many environments it has."""
+    """Join the run once per process, for all its environments."""
     return init()

@@ -1,4 +1,4 @@
-"""Records one environment."""
+"""Records a single environment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["RecordEpisodes"]
 
 
 class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Records each episode of an environment as a rollout, each step as a turn; the environment behaves as before.
+    """Records each episode of an environment as a rollout, and each step as a turn.
 
-    A turn holds what was seen, the action, the reward and info that followed. An episode that ends by itself is
-    `completed`, one cut off `truncated`; where the last info has `is_success` or `success`, it is `success` or
-    `failed`. One that is reset in the middle is `truncated`, one that is closed `interrupted`, one that raised `error`.
+    A turn holds the observation, the action, and the reward and info that followed. The status is `completed` for a
+    terminated episode and `truncated` for a truncated one; if the last info has `is_success` or `success`, it is
+    `success` or `failed`. An unfinished episode is `truncated` if the environment is reset, `interrupted` if it is
+    closed, and `error` if it raises.
     """
 
     def __init__(
@@ -39,10 +40,10 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         """Wrap an environment.
 
-        `record_every` n-th episode becomes a rollout; of these, every `turn_interval_episodes`-th has its turns and
-        every `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. 0 means none.
-        The task is the given text, or what a function says of the first observation and info, or info's
-        `task_description` or `task`. `step` says at which step of training an episode begins.
+        Every `record_every`-th episode becomes a rollout. Of these, every `turn_interval_episodes`-th has turns and
+        every `video_interval_episodes`-th a video; every `frame_interval`-th turn has a frame. 0 means none.
+        `task` is a text, or a function of the first observation and info; by default, it is the `task_description` or
+        `task` of the info. `step` returns the training step at which an episode starts.
         """
         super().__init__(env)
         self._books = Bookkeeping(
@@ -62,7 +63,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._episodes = self._books.episodes(render=env.render)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment; an episode that is under way ends as truncated."""
+        """Reset the environment; an unfinished episode ends as truncated."""
         self._episodes.end("truncated", message=RESET_MESSAGE)
         observation, info = self.env.reset(seed=seed, options=options)
         self._episodes.begin(observation, **self._books.fields(observation, info, seed=seed))
@@ -91,6 +92,6 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
     def close(self) -> None:
-        """Close the environment; an episode that is under way ends as interrupted."""
+        """Close the environment; an unfinished episode ends as interrupted."""
         self._episodes.end("interrupted", message=CLOSE_MESSAGE)
         super().close()

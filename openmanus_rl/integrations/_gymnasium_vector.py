@@ -1,4 +1,4 @@
-"""Records the environments of a vector environment, from the process that steps it."""
+"""Records a vector environment, in the process that steps it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["RecordVectorEpisodes"]
 class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
     """Records each episode of each sub-environment as a rollout, as `RecordEpisodes` does for one environment.
 
-    It sees what the vector environment returns, so it works with every kind of vector environment and of autoreset.
-    Episodes are counted in the order in which they begin, over all sub-environments.
+    It records what the vector environment returns, so it works with all vector environments and autoreset modes.
+    Episodes are numbered in the order in which they start, across all sub-environments.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         self._autoreset = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self._frames: Sequence[Any] | None = None
         self._episodes = [self._recorder(index) for index in range(env.num_envs)]
-        # Those whose next step is a reset, which ignores the action.
+        # Sub-environments whose next step is a reset, which ignores the action.
         self._resets_next = [False] * env.num_envs
 
     def _recorder(self, index: int) -> Episodes:
         return self._books.episodes(render=lambda: self._frame(index), environment_index=index)
 
     def _frame(self, index: int) -> Any:
-        """Return the picture of one; all are rendered at once, so once a step is enough."""
+        """Return the frame of one sub-environment; all are rendered together, once per step."""
         if self._frames is None:
             self._frames = self.env.render() or ()
         return self._frames[index] if index < len(self._frames) else None
@@ -70,8 +70,8 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset the environments, or those of options["reset_mask"]; episodes under way end as truncated."""
-        # Gymnasium takes the mask out of the options.
+        """Reset the environments, or those in options["reset_mask"]; unfinished episodes end as truncated."""
+        # Gymnasium removes the mask from the options.
         mask = options.get("reset_mask") if options else None
         chosen = [index for index in range(self.num_envs) if mask is None or mask[index]]
         for index in chosen:
@@ -85,7 +85,7 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step the environments and record a turn of each."""
+        """Step the environments and record a turn for each."""
         try:
             observations, rewards, terminations, truncations, infos = self.env.step(actions)
         except BaseException as error:
@@ -117,7 +117,7 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         return observations, rewards, terminations, truncations, infos
 
     def close(self, **kwargs: Any) -> None:
-        """Close the environments; episodes under way end as interrupted."""
+        """Close the environments; unfinished episodes end as interrupted."""
         for episodes in self._episodes:
             episodes.end("interrupted", message=CLOSE_MESSAGE)
         super().close(**kwargs)
@@ -140,7 +140,7 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
             info=info,
             observation=observation,
             last=over,
-            # An environment that has been reset in the same step shows the next episode already.
+            # An environment that was reset in the same step already shows the next episode.
             see_end=self._autoreset != AutoresetMode.SAME_STEP,
         )
         if over:
@@ -152,7 +152,7 @@ class RecordVectorEpisodes(VectorWrapper[Any, Any, Any, Any, Any]):
         self._episodes[index].begin(observation, **fields)
 
     def _fail(self, error: BaseException) -> None:
-        """End every episode with what broke the step; which of the environments it was, nobody tells."""
+        """End every episode with the error of the step; it is not known which environment raised it."""
         for episodes in self._episodes:
             episodes.fail(error)
 
@@ -164,7 +164,7 @@ def _seed_of(seed: int | list[int | None] | None, index: int) -> int | None:
 
 
 def _info_of(infos: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """Return the info of one environment: of each key its own value, where a mask `_key` says that it has one."""
+    """Return the info of one environment: its value of each key for which the mask `_key` is set."""
     own: dict[str, Any] = {}
     for key, values in infos.items():
         if (key.startswith("_") and key[1:] in infos) or key in ("final_obs", "final_info"):
@@ -177,6 +177,6 @@ def _info_of(infos: Mapping[str, Any], index: int) -> dict[str, Any]:
         elif hasattr(values, "__len__") and not isinstance(values, str) and len(values) > index:
             own[key] = values[index]
         else:
-            # Vector environments of other makers may say something of all at once.
+            # Other vector environments may have values that apply to all environments.
             own[key] = values
     return own

@@ -1,4 +1,4 @@
-"""Observations, actions and infos as people and databases can read them: text stays text, pictures are described."""
+"""Convert observations, actions and infos to text and JSON; large arrays are summarized."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openmanus_rl.spool.lines import dump_text
 
 __all__ = ["as_info", "as_plain", "as_text"]
 
-# More numbers than this are a picture or a feature map, which nobody reads as digits.
+# Larger arrays are images or feature maps, which are not readable as numbers.
 _LARGEST_ARRAY = 64
 _LARGEST_LIST = 1024
 _LARGEST_DEPTH = 8
@@ -22,23 +22,23 @@ _NUMBERS = "biuf"
 
 
 def as_text(value: Any) -> str:
-    """Return an observation or an action as text: a string as it is, numbers as JSON, large arrays described."""
+    """Return an observation or an action as text: strings unchanged, numbers as JSON, large arrays summarized."""
     if isinstance(value, str):
         return value
     if isinstance(value, np.ndarray) and _is_small(value) and not _is_finite(value):
-        # Inside text the usual words for what JSON has no number for are more readable than quoted ones.
+        # In text, unquoted NaN and Infinity are more readable than quoted ones.
         return json.dumps(value.tolist())
     plain = as_plain(value)
     return plain if isinstance(plain, str) else dump_text(plain)
 
 
 def as_info(info: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what an environment says beside its observation as JSON can carry it; None if it says nothing."""
+    """Return an info as JSON values; None if it is empty."""
     return {str(key): as_plain(value) for key, value in info.items()} if info else None
 
 
 def as_plain(value: Any, *, depth: int = 0) -> Any:
-    """Return a value that becomes JSON as it is; what has no place there is replaced by a word for it."""
+    """Return a value that can be serialized as JSON; what cannot is replaced by a description."""
     if value is None or isinstance(value, (str, bool, int, np.integer, np.bool_)):
         return value
     if isinstance(value, (float, np.floating)):
@@ -67,7 +67,7 @@ def _plain_array(array: np.ndarray[Any, Any], depth: int) -> Any:
         return _summary(array)
     if array.dtype.kind not in _NUMBERS or array.ndim == 0 or not _is_finite(array):
         return as_plain(array.tolist(), depth=depth + 1)
-    # An array that is left one is written with its own precision: 0.1, not 0.10000000149011612.
+    # Keep the array: it is serialized with its own precision, as 0.1 and not as 0.10000000149011612.
     return np.ascontiguousarray(array)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of Stable-Baselines3: one file, which the algorithm's own `load` reads, with all that goes on from it."""
+"""Checkpoints of Stable-Baselines3: one file that `load` reads, with everything needed to resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["load_replay_buffer", "load_vec_normalize", "save_checkpoint"]
 
 _logger = logging.getLogger(__name__)
 
-# Beside the algorithm's own entries in its zip file, which `load` passes over.
+# Additional entries in the zip file of the algorithm; `load` ignores them.
 _VEC_NORMALIZE = "vecnormalize.pkl"
 _REPLAY_BUFFER = "replay_buffer.pkl"
 
@@ -30,7 +30,7 @@ AnyPath = str | PathLike[str]
 
 
 def save_checkpoint(run: Run, model: BaseAlgorithm, *, step: int, vec_normalize: bool, replay_buffer: bool) -> None:
-    """Record a checkpoint of the model; where there is no room for its file, warn."""
+    """Record a checkpoint of the model; log a warning if its file cannot be written."""
     try:
         with tempfile.TemporaryDirectory(prefix="openmanus-rl-checkpoint-") as folder:
             path = Path(folder) / "model.zip"
@@ -39,26 +39,26 @@ def save_checkpoint(run: Run, model: BaseAlgorithm, *, step: int, vec_normalize:
             metadata = {"algorithm": algorithm_of(model), "contents": ["model", *contents]}
             run.log_checkpoint(step, step=step, file=path, metadata=metadata)
     except OSError as error:
-        _logger.warning("checkpoint of step %d: not saved: %s", step, error)
+        _logger.warning("checkpoint of step %d was not saved: %s", step, error)
 
 
 def load_vec_normalize(path: AnyPath, env: VecEnv) -> VecNormalize:
-    """Return the environment scaled by the statistics that were saved with a checkpoint, a file that was downloaded.
+    """Wrap an environment in the VecNormalize whose statistics are in a checkpoint file.
 
-    They go on changing, as in training; to evaluate, set `training` and `norm_reward` to False.
+    The statistics are updated further, as in training; for evaluation, set `training` and `norm_reward` to False.
     """
     with _entry(path, _VEC_NORMALIZE) as file:
         return VecNormalize.load(str(file), env)
 
 
 def load_replay_buffer(path: AnyPath, model: OffPolicyAlgorithm) -> None:
-    """Give a model the replay buffer that was saved with a checkpoint."""
+    """Load the replay buffer in a checkpoint file into a model."""
     with _entry(path, _REPLAY_BUFFER) as file:
         model.load_replay_buffer(file)
 
 
 def _add(path: Path, model: BaseAlgorithm, *, vec_normalize: bool, replay_buffer: bool) -> list[str]:
-    """Add to the file of a model what belongs to it, and return what that was."""
+    """Add the normalization statistics and the replay buffer to a model's file; return what was added."""
     added = []
     scaler = model.get_vec_normalize_env()
     if vec_normalize and scaler is not None:
@@ -79,8 +79,8 @@ def _entry(path: AnyPath, name: str) -> Iterator[Path]:
         if name not in archive.namelist():
             what = name.removesuffix(".pkl")
             raise NotFoundError(
-                f"checkpoint {path}: no {what} was saved with it",
+                f"checkpoint {path} contains no {what}",
                 field="path",
-                hint=f"OpenManusCallback(save_{what}=True) saves it, where training has one",
+                hint=f"OpenManusCallback(save_{what}=True) saves it, if the training has one",
             )
         yield Path(archive.extract(name, folder))

@@ -1,4 +1,4 @@
-"""Records the episodes of vectorised environments while Stable-Baselines3 trains in them."""
+"""Records the episodes of the environments that Stable-Baselines3 trains in."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from openmanus_rl.recorder import Rollout
 __all__ = ["TRUNCATED", "FollowedEpisodes", "TrainingEpisodes", "actions_of", "episodes_of", "info_of_turn", "plan_for"]
 
 TRUNCATED = "TimeLimit.truncated"
-# They are recorded in their own places.
+# These are recorded in other fields.
 _NOT_INFO = ("terminal_observation", "episode", TRUNCATED)
 _FRAMES_PER_SECOND = 30.0
 
 
 def plan_for(env: VecEnv, intervals: Mapping[str, int]) -> Plan:
-    """Return what to record of these environments; refuse pictures that they do not draw."""
+    """Return what to record; refuse frames and videos if the environments cannot be rendered."""
     metadata: Mapping[str, Any] = env.metadata or {}
     plan = Plan(**intervals, frames_per_second=float(metadata.get("render_fps") or _FRAMES_PER_SECOND))
     if plan.looks and env.render_mode != "rgb_array":
         raise InvalidInput(
-            f"{environment_of(env)}: it has no frames to record, since its render_mode is {env.render_mode!r}",
+            f"{environment_of(env)}: cannot record frames, because its render_mode is {env.render_mode!r}",
             field="frame_interval" if plan.frame_interval else "video_interval_episodes",
-            hint='make it with render_mode="rgb_array"',
+            hint='create it with render_mode="rgb_array"',
         )
     if plan.video_interval_episodes:
         require_encoder(extra="sb3")
@@ -43,7 +43,7 @@ def plan_for(env: VecEnv, intervals: Mapping[str, int]) -> Plan:
 def episodes_of(
     env: VecEnv, *, plan: Plan, new_rollout: Callable[..., Rollout], environment: str | None = None
 ) -> list[Episodes]:
-    """Return the recorders of the environments' episodes, which are counted over all of them."""
+    """Return a recorder for each environment; episodes are numbered across all of them."""
     order = itertools.count()
     name = environment or environment_of(env)
     return [
@@ -52,7 +52,7 @@ def episodes_of(
             order=order,
             new_rollout=new_rollout,
             fields={"environment": name, "metadata": {"environment_index": index}},
-            # Only the one that is looked at: rendering all of them would cost as many times as much.
+            # Render only this environment: rendering all of them is much slower.
             render=lambda index=index: env.env_method("render", indices=[index])[0],  # type: ignore[misc]
         )
         for index in range(env.num_envs)
@@ -60,23 +60,23 @@ def episodes_of(
 
 
 def info_of_turn(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a turn's info adds to what is recorded of it anyway."""
+    """Return the info of a turn without what is recorded in other fields."""
     return {key: value for key, value in info.items() if key not in _NOT_INFO}
 
 
 def actions_of(values: Mapping[str, Any]) -> Any:
-    """Return what the environments were given: on-policy algorithms keep the unclipped action beside it."""
+    """Return the actions that the environments received; on-policy algorithms clip them first."""
     return values["clipped_actions"] if "clipped_actions" in values else values["actions"]
 
 
 class FollowedEpisodes(ABC):
-    """Follows the steps of training by the local variables of its loop; subclasses say what is recorded of them."""
+    """Reads the steps of training from the local variables of its loop; subclasses record them."""
 
     def __init__(self, env: VecEnv, *, axis: Axis) -> None:
         self._axis = axis
         self._originals = Originals(env)
         self._monitored = is_monitored(env)
-        # Without a Monitor nobody else counts.
+        # Without a Monitor, return and length are counted here.
         self._returns = np.zeros(env.num_envs)
         self._lengths = np.zeros(env.num_envs, dtype=int)
         self._watched: list[int] = []
@@ -88,25 +88,25 @@ class FollowedEpisodes(ABC):
             self._lengths += 1
         if self._watched:
             self._take_turns(values)
-        # Not `any`, which is slow to call.
+        # Faster than `any`.
         if np.count_nonzero(values["dones"]):
             self._end(values, step=self._axis.step(timesteps))
 
     @abstractmethod
     def _take_turns(self, values: Mapping[str, Any]) -> None:
-        """Record a step of those that are watched."""
+        """Record a step of the environments whose turns are recorded."""
 
     @abstractmethod
     def _end(self, values: Mapping[str, Any], *, step: int) -> None:
-        """End the episodes that are over, and begin the next ones."""
+        """End the finished episodes, and start the next ones."""
 
     def _over(self, values: Mapping[str, Any]) -> list[int]:
-        """Return whose episodes are over: to a Monitor, `done` alone may be less, such as the loss of a life."""
+        """Return the environments with finished episodes; with a Monitor, `done` may also be the loss of a life."""
         done: list[int] = values["dones"].nonzero()[0].tolist()
         return [index for index in done if not self._monitored or "episode" in values["infos"][index]]
 
     def _count(self, index: int, info: Mapping[str, Any]) -> tuple[float, int, bool]:
-        """Return the return and the length of an episode that is over, and whether it was cut off; count anew."""
+        """Return the return and length of a finished episode and whether it was truncated, and reset the counts."""
         counted = info.get("episode") or {"r": self._returns[index], "l": self._lengths[index]}
         found = float(counted["r"]), int(counted["l"]), bool(info.get(TRUNCATED, False))
         self._returns[index], self._lengths[index] = 0.0, 0
@@ -114,7 +114,7 @@ class FollowedEpisodes(ABC):
 
 
 class TrainingEpisodes(FollowedEpisodes):
-    """Follows the steps of training, with pictures of what is seen, each turn at once."""
+    """Records each turn immediately, with frames."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class TrainingEpisodes(FollowedEpisodes):
         self._episodes = episodes_of(env, plan=plan, new_rollout=new_rollout, environment=environment)
 
     def begin(self, observations: Any, *, timesteps: int) -> None:
-        """Begin an episode of each environment: they were reset."""
+        """Start an episode of each environment, after a reset."""
         step = self._axis.step(timesteps)
         seen = self._originals.observations(observations)
         for index, episodes in enumerate(self._episodes):
@@ -137,16 +137,16 @@ class TrainingEpisodes(FollowedEpisodes):
         self._choose()
 
     def settle(self) -> None:
-        """Nothing: every turn was written at once."""
+        """Do nothing: every turn was written immediately."""
 
     def pause(self, message: str) -> None:
-        """Close what is open: nobody knows whether training will go on."""
+        """Close the open episodes, because training may not continue."""
         for episodes in self._episodes:
             episodes.pause(message)
         self._choose()
 
     def fail(self, error: BaseException) -> None:
-        """Close what is open with what broke training."""
+        """Close the open episodes with the error that ended training."""
         for index in self._watched:
             self._episodes[index].fail(error)
         self._choose()

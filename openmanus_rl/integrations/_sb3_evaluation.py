@@ -25,7 +25,7 @@ _MASKS = "action_masks"
 
 
 class _Masked:
-    """A model that predicts under the masks of the environments; in all else it is the model."""
+    """A model that predicts with the action masks of the environments, and otherwise delegates to the model."""
 
     def __init__(self, model: BaseAlgorithm, env: VecEnv) -> None:
         self._model = model
@@ -40,10 +40,10 @@ class _Masked:
 
 
 class OpenManusEvalCallback(EvalCallback):
-    """An `EvalCallback` whose evaluations are recorded, each with its episodes as rollouts.
+    """An `EvalCallback` that records each evaluation, with its episodes as rollouts.
 
-    It records to the given run, else to that of the `OpenManusCallback` beside it. A model that takes action masks,
-    such as MaskablePPO, is evaluated with those of the environment, as sb3-contrib's `MaskableEvalCallback` does.
+    It records to the given run, or to the run of an `OpenManusCallback` of the same model. A model with action masks,
+    such as MaskablePPO, is evaluated with those of the environment, like sb3-contrib's `MaskableEvalCallback`.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class OpenManusEvalCallback(EvalCallback):
     ) -> None:
         """Evaluate as `EvalCallback` does with the same options.
 
-        Of each evaluation the first and then every `turn_interval_episodes`-th episode has its turns, every
-        `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. 0 means none.
-        `use_masking=False` evaluates a model without its masks.
+        In each evaluation, the first and then every `turn_interval_episodes`-th episode has turns, and every
+        `video_interval_episodes`-th a video; every `frame_interval`-th turn has a frame. 0 means none.
+        `use_masking=False` evaluates a model without action masks.
         """
         super().__init__(eval_env, **options)
         self._run = run
@@ -84,11 +84,11 @@ class OpenManusEvalCallback(EvalCallback):
         self._lengths: list[int] = []
 
     def _on_rollout_start(self) -> None:
-        # Before the first step, not at the first evaluation, which may be hours away.
+        # Checked before the first step, because the first evaluation may be hours away.
         self._find_run()
         if self._is_masked() and not self.eval_env.has_attr(_MASKS):
             raise InvalidInput(
-                f"{environment_of(self.eval_env)}: {type(self.model).__name__} asks it for {_MASKS}, which it has not",
+                f"{environment_of(self.eval_env)}: it has no {_MASKS}, which {type(self.model).__name__} needs",
                 field="eval_env",
                 hint="wrap it in sb3_contrib's ActionMasker, or use_masking=False",
             )
@@ -100,7 +100,7 @@ class OpenManusEvalCallback(EvalCallback):
         run = self._run or runs.get(self.model)
         if run is None:
             raise InvalidInput(
-                "evaluations belong to a run: none is given, and no OpenManusCallback records this model",
+                "no run to record evaluations to: none is given, and no OpenManusCallback records this model",
                 field="run",
                 hint="run=run, or callback=[OpenManusCallback(), OpenManusEvalCallback(eval_env)]",
             )
@@ -126,7 +126,7 @@ class OpenManusEvalCallback(EvalCallback):
 
     @contextmanager
     def _masked(self) -> Iterator[None]:
-        """Let Stable-Baselines3's own loop evaluate with masks: whom it asks for actions adds them."""
+        """Replace the model during an evaluation by one that adds the action masks."""
         model = self.model
         if self._is_masked():
             self.model = _Masked(model, self.eval_env)  # type: ignore[assignment]
@@ -137,7 +137,7 @@ class OpenManusEvalCallback(EvalCallback):
 
     def _finish(self, evaluation: Evaluation) -> None:
         for episodes in self._episodes:
-            # Those that the next reset would have begun.
+            # Episodes that the next reset would have started.
             episodes.end("interrupted")
         successes = self._is_success_buffer
         evaluation.finish(
@@ -147,12 +147,12 @@ class OpenManusEvalCallback(EvalCallback):
         )
 
     def _log_success_callback(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
-        """Record one step of one environment; Stable-Baselines3 calls this with the variables of its loop."""
+        """Record one step of one environment; called with the local variables of the evaluation loop."""
         super()._log_success_callback(locals_, globals_)
         index, info = locals_["i"], locals_["info"]
         episodes = self._episodes[index]
         if index not in self._begun:
-            # The step is over already, so that the first frame can't be seen any more.
+            # Called after the step: the first frame can no longer be rendered.
             self._begun.add(index)
             episodes.begin(self._originals.unscaled(pick(locals_["observations"], index)), see_start=False)
         last = bool(locals_["done"]) and (not self._monitored or "episode" in info)

@@ -1,4 +1,4 @@
-"""Takes a copy of everything that a Stable-Baselines3 logger writes."""
+"""Records everything that a Stable-Baselines3 logger writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROGRESS_SECONDS = 1.0
 
 
 class MetricsWriter(KVWriter):
-    """One more output of the logger, for as long as training goes on: its numbers become metrics."""
+    """An output of the logger during training that records numbers as metrics."""
 
     def __init__(self, run: Run, model: BaseAlgorithm) -> None:
         self._run = run
@@ -29,18 +29,18 @@ class MetricsWriter(KVWriter):
         self._last_step = -1
 
     def attach(self, logger: Logger) -> None:
-        """Begin to receive what the logger writes; its other outputs stay as they are."""
+        """Add this output to the logger, next to its other outputs."""
         logger.output_formats.append(self)
         self._logger = logger
 
     def detach(self) -> None:
-        """Leave the logger as it was before."""
+        """Remove this output from the logger."""
         if self._logger is not None and self in self._logger.output_formats:
             self._logger.output_formats.remove(self)
         self._logger = None
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:  # noqa: ARG002
-        """Record the numbers of one dump, also those that the logger keeps from other outputs."""
+        """Record the numbers of one dump, including those excluded from other outputs."""
         self._last_step = step
         metrics = numbers_of(key_values)
         if metrics:
@@ -50,17 +50,17 @@ class MetricsWriter(KVWriter):
             self.say_progress()
 
     def write_rest(self) -> None:
-        """Record what the logger holds but has not written, unless it has written figures of this very step."""
+        """Record values that the logger has not written yet, unless it has already written this step."""
         step = self._model.num_timesteps
         if self._logger is not None and step > self._last_step:
             self.write(dict(self._logger.name_to_value), {}, step)
         self.say_progress()
 
     def say_progress(self) -> None:
-        """Say how far training is."""
+        """Record the progress of training."""
         done, total = self._model.num_timesteps, self._model._total_timesteps
         progress = min(1.0, done / total) if total > 0 else None
         self._run.update(current_step=self._axis.step(done), progress=progress)
 
     def close(self) -> None:
-        """Nothing: the run is not the logger's to end."""
+        """Do nothing: the logger must not end the run."""

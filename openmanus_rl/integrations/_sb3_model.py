@@ -1,4 +1,4 @@
-"""What a Stable-Baselines3 model and its environments say of themselves."""
+"""Information about a Stable-Baselines3 model and its environments."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = [
 
 
 runs: WeakKeyDictionary[BaseAlgorithm, Run] = WeakKeyDictionary()
-"""To which run a model is being recorded, so that callbacks beside each other record to the same."""
+"""The run of each model, so that several callbacks record to the same run."""
 
-# Arguments that say nothing of how is trained.
+# Arguments that are not hyperparameters.
 _NOT_CONFIG = {"self", "env", "policy", "tensorboard_log", "verbose", "device", "_init_setup_model"}
 
 
 def algorithm_of(model: BaseAlgorithm) -> str:
-    """Return the algorithm's name as runs have it, such as "ppo"."""
+    """Return the name of the algorithm, such as "ppo"."""
     return type(model).__name__.lower()
 
 
 def environment_of(env: VecEnv) -> str:
-    """Return the id of the environments, or the name of their class where they have none."""
+    """Return the id of the environments, or the name of their class if they have none."""
     spec = env.get_attr("spec", indices=[0])[0]
     if spec is not None:
         return str(spec.id)
@@ -48,7 +48,7 @@ def environment_of(env: VecEnv) -> str:
 
 
 def config_of(model: BaseAlgorithm) -> dict[str, Any]:
-    """Return the model's hyperparameters, those that were left at their default included."""
+    """Return the model's hyperparameters, including defaults."""
     config: dict[str, Any] = {
         "policy": type(model.policy).__name__,
         "n_envs": model.n_envs,
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 
 def _schedule(value: Any) -> Any:
-    """Return a schedule as its constant or by its ends; what is callable otherwise by its name."""
+    """Return a schedule as a constant or as its first and last value; another callable as its name."""
     try:
         start, end = float(value(1.0)), float(value(0.0))
     except (TypeError, ValueError):
@@ -80,7 +80,7 @@ def _schedule(value: Any) -> Any:
 
 
 def is_monitored(env: VecEnv) -> bool:
-    """Whether a Monitor says where episodes end; then `done` alone may be less, such as the loss of a life."""
+    """Whether a Monitor reports the ends of episodes; then `done` may also be the loss of a life."""
     return is_vecenv_wrapped(env, VecMonitor) or env.env_is_wrapped(Monitor)[0]
 
 
@@ -92,24 +92,24 @@ def pick(batch: Any, index: int) -> Any:
 
 
 class Originals:
-    """What environments said before VecNormalize scaled it, where there is one."""
+    """Observations and rewards before VecNormalize, if it is used."""
 
     def __init__(self, env: VecEnv) -> None:
         self._scaler: VecNormalize | None = unwrap_vec_normalize(env)
 
     def observations(self, given: Any) -> Any:
-        """Return the latest observations as they were."""
+        """Return the latest observations, not normalized."""
         return given if self._scaler is None else self._scaler.get_original_obs()
 
     def rewards(self, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return the latest rewards as they were."""
+        """Return the latest rewards, not normalized."""
         return given if self._scaler is None else self._scaler.get_original_reward()
 
     def unscaled(self, observation: Any) -> Any:
-        """Return any observation as it was, but for what was clipped."""
+        """Return an observation without its normalization; clipped values stay clipped."""
         return observation if self._scaler is None else self._scaler.unnormalize_obs(observation)
 
     def final(self, info: Mapping[str, Any], *, otherwise: Any) -> Any:
-        """Return what was seen last in an episode that is over; the environment itself shows the next one already."""
+        """Return the last observation of a finished episode; the environment has already been reset."""
         seen = info.get("terminal_observation")
         return otherwise if seen is None else self.unscaled(seen)

@@ -1,4 +1,4 @@
-"""Records the episodes of training at next to no cost, as long as nobody wants pictures of them."""
+"""Records the episodes of training in batches, with little overhead; without frames and videos."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from openmanus_rl.recorder import Rollout, WholeRollout
 
 __all__ = ["QuickEpisodes"]
 
-# What a process that is killed takes with it: the turns of at most this time, or of so many steps.
+# Turns are written after this time or this number of steps; a killed process loses those since then.
 _WRITE_SECONDS = 1.0
-# And the episodes that ended in at most this time, or so many. They are written together: between two steps of training
-# little of this code is left in the processor's caches, and one at a time each would cost several times as much.
+# Finished episodes are written after this time, or this many. Together, because between two steps of training this code
+# is evicted from the CPU caches, so that writing them one at a time is several times as slow.
 _ENDED_SECONDS = 0.25
 _MOST_ENDED = 64
 _SETTLE_SECONDS = 0.1
@@ -33,7 +33,7 @@ _WINDOW_ROWS = 1024
 
 
 class _Episode:
-    """An episode of one environment that is under way."""
+    """An unfinished episode of one environment."""
 
     __slots__ = ("began", "earned", "follows", "infos", "interrupted_id", "recorded", "rollout", "row", "step", "turns")
 
@@ -41,7 +41,7 @@ class _Episode:
         self.recorded = recorded
         self.follows = follows
         self.row = row
-        """The row of the window at which begins what is not written."""
+        """The first row of the window that is not written yet."""
         self.step = step
         self.began = time.time()
         self.turns = 0
@@ -52,12 +52,12 @@ class _Episode:
 
 
 class _Ended(NamedTuple):
-    """An episode that is over, and not written yet."""
+    """A finished episode that is not written yet."""
 
     environment: int
     episode: _Episode
     row: int
-    """The row of the window behind its last step."""
+    """The row of the window after its last step."""
     finished: float
     status: str
     truncated: bool
@@ -65,11 +65,11 @@ class _Ended(NamedTuple):
     step_count: int
     step: int
     final: str | None
-    """What was seen last, of an episode with turns."""
+    """The last observation, if the episode has turns."""
 
 
 class QuickEpisodes(FollowedEpisodes):
-    """Follows the steps of training; turns and episodes that ended are written now and then, many at a time."""
+    """Records the steps of training; turns and finished episodes are written in batches."""
 
     def __init__(
         self,
@@ -90,24 +90,24 @@ class QuickEpisodes(FollowedEpisodes):
         self._next_write = 0.0
         self._ended: deque[_Ended] = deque()
         self._next_ended = 0.0
-        # Of the window, whose rows are used again once they are written.
+        # The row of the window; rows are reused once they are written.
         self._writing = threading.RLock()
 
     def begin(self, observations: Any, *, timesteps: int) -> None:
-        """Begin an episode of each environment: they were reset."""
+        """Start an episode of each environment, after a reset."""
         self._window.clear()
         step = self._axis.step(timesteps)
         self._episodes = [self._new_episode(step) for _ in self._lengths]
         self._choose(observations)
 
     def settle(self) -> None:
-        """Write what waits: the algorithm may now learn for a while, and there are no steps meanwhile."""
+        """Write what is pending: the algorithm may now learn for a while without making steps."""
         self.write_ended()
         if self._watched and self._window.rows and time.time() >= self._next_write - _WRITE_SECONDS + _SETTLE_SECONDS:
             self._write_all()
 
     def pause(self, message: str) -> None:
-        """Close what is open; an episode that goes on after all is recorded at its end without turns."""
+        """Close the open episodes; if one continues later, its end is recorded without turns."""
         self.write_ended()
         for index in self._watched:
             episode = self._episodes[index]
@@ -121,7 +121,7 @@ class QuickEpisodes(FollowedEpisodes):
         self._watched = []
 
     def fail(self, error: BaseException) -> None:
-        """Close what is open with what broke training."""
+        """Close the open episodes with the error that ended training."""
         self.write_ended()
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         for index in self._watched:
@@ -142,7 +142,7 @@ class QuickEpisodes(FollowedEpisodes):
         return _Episode(recorded=not rest, follows=follows, row=self._window.rows, step=step)
 
     def _choose(self, observations: Any) -> None:
-        """Find out who is watched from here on, and keep what these see now."""
+        """Determine which environments have turns recorded now, and keep their observations."""
         self._watched = [index for index, episode in enumerate(self._episodes) if episode.follows]
         if self._watched:
             self._window.begin(self._originals.observations(observations), self._watched)
@@ -169,7 +169,7 @@ class QuickEpisodes(FollowedEpisodes):
         )
 
     def _write_all(self) -> None:
-        """Write all turns, and begin the window anew."""
+        """Write all turns and clear the window."""
         self._next_write = time.time() + _WRITE_SECONDS
         with self._writing:
             self.write_ended()
@@ -186,7 +186,7 @@ class QuickEpisodes(FollowedEpisodes):
             episode.rollout.write(turns=turns)
 
     def _unwritten(self, index: int, episode: _Episode, end: int) -> dict[str, Any] | None:
-        """Return the turns up to a row that are not written, which then count as such."""
+        """Return the unwritten turns up to a row, and mark them as written."""
         count = end - episode.row
         if count <= 0:
             return None
@@ -215,12 +215,12 @@ class QuickEpisodes(FollowedEpisodes):
         now = time.time()
         for index in self._over(values):
             info, episode = values["infos"][index], self._episodes[index]
-            # Now, not when it is written: an environment may use the same dict again.
+            # Copied now, because an environment may reuse the dict.
             total_reward, step_count, truncated = self._count(index, info)
             if episode.recorded:
                 final = None
                 if episode.follows:
-                    # No turn follows that would show where the episode ended.
+                    # There is no next turn to show the final observation.
                     seen = self._originals.observations(values["new_obs"]) if seen is None else seen
                     final = as_text(self._originals.final(info, otherwise=pick(seen, index)))
                 status = outcome(info, truncated=truncated)
@@ -235,7 +235,7 @@ class QuickEpisodes(FollowedEpisodes):
             self.write_ended()
 
     def write_ended(self) -> None:
-        """Write the episodes that are over; called by any thread, such as one that waits for everything to arrive."""
+        """Write the finished episodes; may be called by any thread, such as one in `run.flush()`."""
         self._next_ended = time.time() + _ENDED_SECONDS
         with self._writing:
             while self._ended:

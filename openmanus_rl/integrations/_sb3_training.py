@@ -25,21 +25,22 @@ from openmanus_rl.recorder.beginning import Resume
 __all__ = ["OpenManusCallback"]
 
 _FLUSH_SECONDS = 30.0
-_BROKEN_OFF = "training was broken off"
+_ABORTED = "training was aborted"
 
 
 class OpenManusCallback(BaseCallback):
     """Records what a model's `learn` does: metrics, episodes, frames and checkpoints.
 
-    Metrics are everything that the model's logger writes. Every episode is a rollout with its return and length; every
-    n-th has its turns, and pictures where the environment draws them. Episodes are written within a quarter of a second
-    of their end, and turns of those that go on about every second, so a process that is killed takes those since then
-    with it; turns with pictures are written at once.
+    All values of the model's logger become metrics. Every episode becomes a rollout with its return and length; every
+    n-th has turns, with frames if the environment is rendered. Finished episodes are written within a quarter of a
+    second, and the turns of unfinished ones about once per second: a killed process loses what came since then. Turns
+    with frames are written immediately.
 
-    A run that the callback makes goes by `run_name`, or a name of its own. Training that counts on from earlier steps
-    (`reset_num_timesteps=False`, also after `load`) goes on with the run of that name from there; training that begins
-    anew takes its place, and what it had stays readable but no longer counts, unless resume="never" refuses it. In a
-    run that is still open, one that was given or kept by `finish_run=False`, training goes on behind what is there.
+    A run that the callback creates is named `run_name`, or gets a generated name. Training that continues the count of
+    steps (`reset_num_timesteps=False`, also after `load`) resumes the run of that name at that step. Training that
+    starts from 0 under an existing name rewinds that run: its records stay readable but no longer count; with
+    resume="never" it is refused. In a run that is still open, because it was given or kept open by
+    `finish_run=False`, training continues after the last step.
     """
 
     def __init__(
@@ -61,14 +62,14 @@ class OpenManusCallback(BaseCallback):
         save_replay_buffer: bool = False,
         verbose: int = 0,
     ) -> None:
-        """Record to the given run, or to one that is made when training begins and ends with it.
+        """Record to the given run, or to a new one that starts and ends with training.
 
-        With `finish_run=False` a run made here stays open for another `learn`; `callback.run.finish()` ends it. Either
-        way `callback.run` stays at hand, for its id, its stats and `flush()`.
-        `record_every` n-th episode becomes a rollout; of these, every `turn_interval_episodes`-th has its turns and
-        every `video_interval_episodes`-th a video; of turns, every `frame_interval`-th has a picture. The model is
-        saved every `checkpoint_interval_steps` steps and at the end. 0 means never. The statistics of VecNormalize and,
-        if asked for, the replay buffer are in the same file: `load_vec_normalize` and `load_replay_buffer` read them.
+        With `finish_run=False`, a new run stays open for another `learn` until `callback.run.finish()`. `callback.run`
+        stays available after training, for its id, its stats and `flush()`.
+        Every `record_every`-th episode becomes a rollout. Of these, every `turn_interval_episodes`-th has turns and
+        every `video_interval_episodes`-th a video; every `frame_interval`-th turn has a frame. The model is saved
+        every `checkpoint_interval_steps` steps and at the end. 0 means never. The file also contains the statistics of
+        VecNormalize and, optionally, the replay buffer; `load_vec_normalize` and `load_replay_buffer` read them.
         """
         super().__init__(verbose)
         check_interval("checkpoint_interval_steps", checkpoint_interval_steps)
@@ -94,19 +95,19 @@ class OpenManusCallback(BaseCallback):
         self._metrics: MetricsWriter | None = None
         self._axis: Axis
         self._episodes: TrainingEpisodes | QuickEpisodes | None = None
-        # What was seen last; still the same when training goes on, and another after a reset.
+        # The last observations: the same objects if training continues, others after a reset.
         self._left_at: Any = None
         self._abandoned: weakref.finalize[Any, Any] | None = None
 
     @property
     def run(self) -> Run:
-        """The run that is or was recorded to; before training there is none unless it was given."""
+        """The run of this callback; if none was given, it exists once training has started."""
         run = self._given_run or self._own_run
         if run is None:
             raise InvalidInput(
-                "there is no run yet: this callback makes its own when training begins",
+                "there is no run yet: this callback creates it when training starts",
                 field="run",
-                hint="give it one, run=openmanus_rl.init(…), or ask after model.learn(…) has begun",
+                hint="pass one, run=openmanus_rl.init(…), or use it after model.learn(…) has started",
             )
         return run
 
@@ -116,7 +117,7 @@ class OpenManusCallback(BaseCallback):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what training left open, and a run of our own, by how the block ended."""
+        """End open episodes and a run that the callback created, as failed if the block raised."""
         if error is not None and self._episodes is not None:
             self._episodes.fail(error)
             self._episodes = None
@@ -126,7 +127,7 @@ class OpenManusCallback(BaseCallback):
             self._has_ended = True
 
     def _on_training_start(self) -> None:
-        # First: what can't be recorded as asked for is refused before there is a run of it.
+        # First, so that invalid options are refused before a run is created.
         plan = plan_for(self.training_env, self._intervals)
         self._stop()
         run = self._given_run or self._open_run() or self._begin_run()
@@ -137,7 +138,7 @@ class OpenManusCallback(BaseCallback):
         self._metrics.attach(self.logger)
         if self._own_run is not None:
             self._abandoned = weakref.finalize(self, _abandon, self._own_run, self._metrics)
-            # At the end of the process the run itself knows better why it ended.
+            # At the end of the process, the run determines its status itself.
             self._abandoned.atexit = False
         self._watch_episodes(run, plan)
         if self._checkpoint_interval:
@@ -145,24 +146,24 @@ class OpenManusCallback(BaseCallback):
             self._next_checkpoint = (self.num_timesteps // interval + 1) * interval
 
     def _open_run(self) -> Run | None:
-        """Return the callback's run if it is open and this training belongs to it."""
+        """Return the callback's run if it is open and this training continues it."""
         run = self._own_run
         if run is None or self._has_ended:
             return None
         if self._finishes and self.num_timesteps == 0:
-            # An exception that somebody caught had broken off the last training; this is another one.
-            run.finish("failed", message=_BROKEN_OFF)
+            # The previous training was aborted by an exception that was caught; this is a new one.
+            run.finish("failed", message=_ABORTED)
             self._has_ended, self._episodes = True, None
             return None
         return run
 
     def _begin_run(self) -> Run:
-        """Begin a run, or go on with that of the same name from where the model is."""
+        """Start a run, or resume the run of the same name at the model's step."""
         algorithm = algorithm_of(self.model)
         environment = self._environment or environment_of(self.training_env)
         name = self._name or self._run_name or f"{environment}-{algorithm}"
         if self._own_run is not None:
-            # The next one asks the database how far this one came.
+            # The next run reads from the database how far this one came.
             self._own_run.flush(timeout_seconds=_FLUSH_SECONDS)
         begin = partial(
             init,
@@ -178,7 +179,7 @@ class OpenManusCallback(BaseCallback):
         return self._own_run
 
     def _go_on(self, begin: Callable[..., Run], name: str) -> Run:
-        # What the run has beyond this step, training makes anew. "never" is for those who begin.
+        # Later steps of the run are rewound. "never" applies only to training that starts from 0.
         self._made_name = self._made_name or _unique(name)
         resume: Resume = "must" if self._resume == "must" else "allow"
         return begin_after(begin, self._run_name or self._made_name, self.num_timesteps, resume=resume)
@@ -191,7 +192,7 @@ class OpenManusCallback(BaseCallback):
 
     def _watch_episodes(self, run: Run, plan: Plan) -> None:
         if self._episodes is not None and self._left_at is not None and self.model._last_obs is self._left_at:
-            # No reset: episodes go on where the last learn() left them.
+            # Without a reset, episodes continue from the last learn().
             episodes = self._episodes
         else:
             if self._episodes is not None:
@@ -209,7 +210,7 @@ class OpenManusCallback(BaseCallback):
             run.gatherers.add(episodes.write_ended)
 
     def _on_step(self) -> bool:
-        # Algorithms that step environments in a way of their own (evolution strategies) have metrics only.
+        # For algorithms with their own loop (evolution strategies), only metrics are recorded.
         if self._episodes is not None and "dones" in self.locals:
             self._episodes.take(self.locals, timesteps=self.num_timesteps)
         if self._checkpoint_interval and self.num_timesteps >= self._next_checkpoint:
@@ -224,12 +225,12 @@ class OpenManusCallback(BaseCallback):
     def _on_training_end(self) -> None:
         self._left_at = self.model._last_obs
         if self._checkpoint_interval:
-            # Also where one of this step is there: it was saved before the model learnt from the last steps.
+            # Even if there is one of this step: it was saved before the model learned from the last steps.
             self._save_checkpoint()
         if self._metrics is not None:
             self._metrics.write_rest()
         self._stop()
-        # An evaluation beside another training is to find that one's run.
+        # An evaluation in another training must find that training's run.
         runs.pop(self.model, None)
         if self._own_run is not None and self._finishes:
             self._own_run.finish()
@@ -257,6 +258,6 @@ def _unique(name: str) -> str:
 
 
 def _abandon(run: Run, metrics: MetricsWriter) -> None:
-    """Say of a run whose training was broken off, by an exception that somebody caught, that it will not go on."""
+    """Mark a run as failed whose training was aborted by an exception that was caught."""
     metrics.detach()
-    run.finish("failed", message=_BROKEN_OFF)
+    run.finish("failed", message=_ABORTED)

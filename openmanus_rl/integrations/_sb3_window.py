@@ -1,4 +1,4 @@
-"""What the last steps of a vector of environments were, in arrays, until it is written."""
+"""A buffer of the last steps of the environments, in arrays, until they are written."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from openmanus_rl.recorder.values import as_number
 
 __all__ = ["Window"]
 
-# What orjson writes as it is; more numbers than this a row are described in words.
+# Types that orjson serializes directly; rows with more numbers than this are summarized.
 _NUMBERS = "biuf"
 _MOST_NUMBERS = 64
 _MOST_NUMBER_BYTES = 8
 
 
 class Window:
-    """The steps since the last writing: what was seen, done and earned in each environment."""
+    """The steps since the last write: observations, actions and rewards of each environment."""
 
     def __init__(self, rows: int, environments: int) -> None:
         self.rows = 0
@@ -32,36 +32,36 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another step."""
+        """Whether the buffer is full."""
         return self.rows >= self._most_rows
 
     def begin(self, observations: Any, watched: Iterable[int]) -> None:
-        """Take note of what is seen before the next step."""
+        """Store the observations before the next step."""
         if self._seen is None:
             self._seen = _column(observations, self._most_rows + 1)
         self._seen.put(self.rows, observations, watched)
 
     def add(self, when: float, actions: Any, rewards: Any, observations: Any, watched: Iterable[int]) -> None:
-        """Take note of a step, and of what is seen behind it."""
+        """Store a step and the observations after it."""
         assert self._seen is not None
         if self._done is None:
             self._done = _column(actions, self._most_rows)
         row = self.rows
         self._times[row] = when
-        # Copied: algorithms change them afterwards, and environments may use the same array again.
+        # Copied, because algorithms change them and environments may reuse the array.
         self._rewards[row] = rewards
         self._done.put(row, actions, watched)
         self._seen.put(row + 1, observations, watched)
         self.rows = row + 1
 
     def clear(self) -> None:
-        """Make room; what is seen now stays."""
+        """Clear the buffer, except for the current observations."""
         if self._seen is not None:
             self._seen.move(self.rows)
         self.rows = 0
 
     def rewards(self, index: int, start: int, end: int) -> np.ndarray[Any, Any]:
-        """Return what an environment earned from a row up to another."""
+        """Return the rewards of an environment for a range of rows."""
         return self._rewards[start:end, index]
 
     def _earned(self, index: int, start: int, end: int) -> Any:
@@ -71,7 +71,7 @@ class Window:
         return [as_number(reward) for reward in rewards.tolist()]
 
     def columns(self, index: int, start: int, end: int) -> dict[str, Any]:
-        """Return the steps of an environment from a row up to another, as columns."""
+        """Return the steps of an environment for a range of rows, as columns."""
         assert self._seen is not None
         assert self._done is not None
         return {
@@ -89,7 +89,7 @@ class _Column(Protocol):
 
 
 class _Numbers:
-    """Few numbers an environment: all of them, in one array."""
+    """Stores small numeric values of all environments in one array."""
 
     def __init__(self, like: np.ndarray[Any, Any], rows: int) -> None:
         self._kept = np.empty((rows, *like.shape), like.dtype)
@@ -105,7 +105,7 @@ class _Numbers:
 
 
 class _Texts:
-    """Anything else: of those that are watched, as text."""
+    """Stores other values as text, only for the environments whose turns are recorded."""
 
     def __init__(self, rows: int) -> None:
         self._kept: list[dict[int, str]] = [{} for _ in range(rows)]
@@ -128,7 +128,7 @@ def _column(like: Any, rows: int) -> _Column:
 
 
 def _finite(block: np.ndarray[Any, Any]) -> Any:
-    """Return numbers as they are written quickest; where some are not finite, each row as text."""
+    """Return numbers in the form that is serialized fastest; if some are not finite, each row as text."""
     if block.dtype.kind == "f" and not np.isfinite(block).all():
         return [as_text(row) for row in block]
     return np.ascontiguousarray(block)

@@ -1,4 +1,4 @@
-"""tinker-cookbook's trajectory groups as groups of rollouts, token for token."""
+"""Record the trajectory groups of tinker-cookbook as groups of rollouts, with tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CUT_SHORT = {
 
 
 class Tokenizer(Protocol):
-    """Whatever makes text of token ids."""
+    """Decodes token ids."""
 
     def decode(self, token_ids: list[int], /) -> Any: ...
 
@@ -49,10 +49,10 @@ def log_trajectory_groups(
     policy_versions: Sequence[int | None] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> None:
-    """Record trajectory groups under a step of a run, or an evaluation: a rollout a trajectory, a turn a transition.
+    """Record trajectory groups in a step or an evaluation: a rollout per trajectory, a turn per transition.
 
-    `advantages` are those that the loop trains on, a sequence a group; without them, those that the cookbook computes.
-    The other sequences have an entry a group as well. A tokenizer adds the text of what was seen and done.
+    `advantages` are those that the loop trains on, a sequence for each group; by default, the cookbook computes them.
+    The other sequences also have one entry for each group. With a tokenizer, turns have text besides their tokens.
     """
     found = advantages if advantages is not None else compute_advantages(list(groups))
     parent = run.step(step) if isinstance(step, int) else step
@@ -92,14 +92,14 @@ def _log_group(group: Group, trajectories: TrajectoryGroup, *, advantages: list[
 
 
 class _Writer:
-    """Makes turns and generations of transitions."""
+    """Converts transitions to turns and generations."""
 
     def __init__(self, *, policy_version: int | None, tokenizer: Tokenizer | None) -> None:
         self.policy_version = policy_version
         self._tokenizer = tokenizer
 
     def turn(self, transition: Transition, *, previous: Transition | None) -> dict[str, Any]:
-        """Return what was seen and done; of an observation that goes on from the last turn, what is new in it."""
+        """Return the observation and the action; of an observation that extends the previous one, only the new part."""
         seen = _token_ids(transition.ob)
         before = _token_ids(previous.ob) + previous.ac.tokens if previous is not None else []
         fresh = seen[len(before) :] if seen[: len(before)] == before else seen
@@ -111,8 +111,8 @@ class _Writer:
         }
 
     def generation(self, transition: Transition, *, advantage: float) -> dict[str, Any]:
-        """Return the tokens of a turn, and what each counts for in training."""
-        # As the cookbook does: a turn that could not be parsed may be left out of training.
+        """Return the tokens of a turn, with the mask and the advantages used in training."""
+        # Like the cookbook, which may exclude turns that could not be parsed from training.
         is_masked = float(transition.metrics.get(PARSE_ERROR_MASKED_METRIC_KEY, 0.0)) >= 1.0
         tokens = transition.ac.tokens
         return {
@@ -126,12 +126,12 @@ class _Writer:
         }
 
     def text(self, token_ids: list[int]) -> str | None:
-        """Return what tokens say, if there is a tokenizer to ask."""
+        """Return the text of tokens, if there is a tokenizer."""
         return str(self._tokenizer.decode(token_ids)) if self._tokenizer is not None else None
 
 
 def _token_ids(observation: tinker.ModelInput) -> list[int]:
-    """Return the tokens of an observation; of an image in it there are none."""
+    """Return the tokens of an observation; images have none."""
     found: list[int] = []
     for chunk in observation.chunks:
         found.extend(getattr(chunk, "tokens", ()))
@@ -139,7 +139,7 @@ def _token_ids(observation: tinker.ModelInput) -> list[int]:
 
 
 def _task(group: TrajectoryGroup, tokenizer: Tokenizer | None) -> str | None:
-    """Return the text that all trajectories of a group begin with."""
+    """Return the text that all trajectories of a group start with."""
     if tokenizer is None or not group.trajectories_G or not group.trajectories_G[0].transitions:
         return None
     return str(tokenizer.decode(_token_ids(group.trajectories_G[0].transitions[0].ob)))

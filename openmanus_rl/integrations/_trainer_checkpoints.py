@@ -1,4 +1,4 @@
-"""Checkpoint folders on their way to storage, packed beside training."""
+"""Upload checkpoint folders, packed in the background."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BUCKET = "model-checkpoints"
 
 
 class CheckpointPacker:
-    """Packs checkpoint folders into one zip file each and hands them to a run; training does not wait for it."""
+    """Packs each checkpoint folder into a zip file and records it, in the background."""
 
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
 
     def send(self, run: Run, folder: Path, *, step: int, metadata: Mapping[str, Any]) -> None:
-        """Begin to pack the folder of the checkpoint of a step."""
+        """Start packing the checkpoint folder of a step."""
         thread = threading.Thread(
             target=self._pack, args=(run, folder, step, dict(metadata)), name=f"openmanus-rl checkpoint {step}"
         )
@@ -34,7 +34,7 @@ class CheckpointPacker:
         thread.start()
 
     def wait(self) -> None:
-        """Return when all that was begun is packed."""
+        """Wait until all folders are packed."""
         for thread in self._threads:
             thread.join()
         self._threads.clear()
@@ -45,23 +45,23 @@ class CheckpointPacker:
             limit_bytes = BUCKETS[_BUCKET].limit_bytes
             if size_bytes > limit_bytes:
                 size, limit = format_size(size_bytes), format_size(limit_bytes)
-                self._give_up(run, step, metadata, f"it has {size}, and bucket {_BUCKET} takes at most {limit}")
+                self._give_up(run, step, metadata, f"it has {size}, and the limit of bucket {_BUCKET} is {limit}")
                 return
             with tempfile.TemporaryDirectory(prefix="openmanus-rl-") as scratch:
                 packed = Path(scratch) / f"{folder.name}.zip"
                 _zip(folder, packed)
                 run.log_checkpoint(step, step=step, file=packed, metadata=metadata)
         except OSError as error:
-            # The trainer may have removed it meanwhile (save_total_limit), or the disk may be full.
+            # For example removed by the trainer (save_total_limit), or a full disk.
             self._give_up(run, step, metadata, str(error))
 
     def _give_up(self, run: Run, step: int, metadata: dict[str, Any], reason: str) -> None:
-        _logger.warning("checkpoint of step %d: not uploaded: %s", step, reason)
+        _logger.warning("checkpoint of step %d was not uploaded: %s", step, reason)
         run.log_checkpoint(step, step=step, metadata={**metadata, "not_uploaded": reason})
 
 
 def _zip(folder: Path, packed: Path) -> None:
-    # Stored, not deflated: weights do not get smaller, and training needs the cores.
+    # Not compressed: weights do not compress well, and training needs the CPU.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_file():

@@ -1,4 +1,4 @@
-"""What trainers report beside numbers is left out here: a metric is a number, everything else is no metric."""
+"""Select the numbers among the values that trainers report; only numbers are metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["numbers_of"]
 
 
 def numbers_of(values: Mapping[str, Any], *, prefix: str = "") -> dict[str, float]:
-    """Return the numbers among values by name, those of nested ones as `outer/inner`."""
+    """Return the numbers among values by name; nested ones are named `outer/inner`."""
     found: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -25,7 +25,7 @@ def _number(value: Any) -> float | None:
         return value
     if isinstance(value, Real):
         return float(value)
-    # A tensor or an array of one number; of many there is no telling which was meant.
+    # A tensor or an array with a single number.
     if getattr(value, "shape", None) in ((), (1,)) and hasattr(value, "item"):
         number = value.item()
         return number if isinstance(number, (bool, int, float)) else None

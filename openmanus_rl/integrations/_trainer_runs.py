@@ -1,4 +1,4 @@
-"""Which run a Hugging Face trainer records to: begun anew, gone on with, or joined by the other processes of a job."""
+"""Choose the run of a Hugging Face trainer: new, resumed, or joined by the other processes of a job."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ with provided_by("trl"):
 
 __all__ = ["Resume", "RunMaker", "join_again", "join_together"]
 
-# Kept in trainer_state.json with every checkpoint, so that training that goes on from one finds its run.
+# Stored in the trainer_state.json of every checkpoint, so that resumed training finds its run.
 _STATE_KEY = "openmanus_rl"
-# Trainer's own arguments say nothing of an algorithm; those of TRL are named after it.
+# The arguments of TRL's trainers are named after the algorithm; those of Trainer itself are not.
 _CONFIG_SUFFIX = "Config"
 
 
 class RunMaker:
-    """Begins the run of a trainer by what is known of it; what is given goes before what the trainer says."""
+    """Starts the run of a trainer; given values take precedence over those of the trainer."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class RunMaker:
         self._tags = tags
 
     def make(self, args: TrainingArguments, state: TrainerState, model: Any) -> Run:
-        """Begin a run, or go on, from where training is, with the one that the checkpoint or the run name is of."""
+        """Start a run, or resume the run of the checkpoint or of the run name at the current step."""
         run_name = self._run_name_for(args, state)
         _kept_with_checkpoints(state)[_STATE_KEY] = {"run_name": run_name}
         begin = partial(
@@ -60,7 +60,7 @@ class RunMaker:
             total_steps=state.max_steps if state.max_steps > 0 else None,
         )
         if state.global_step > 0:
-            # "never" is for those who begin: a checkpoint is there to be gone on from.
+            # "never" applies only to new training, not to training resumed from a checkpoint.
             resume: Resume = "must" if self._resume == "must" else "allow"
             return begin_after(begin, run_name, state.global_step, resume=resume)
         return begin_after(begin, run_name, -1, resume=self._resume)
@@ -71,19 +71,19 @@ class RunMaker:
         if given is None and kept is not None:
             return str(kept["run_name"])
         if given is None or state.is_hyper_param_search:
-            # Every trial of a search is a run of its own.
+            # Every trial of a hyperparameter search is a separate run.
             return f"{given or self._name or Path(args.output_dir or 'training').resolve().name}-{secrets.token_hex(4)}"
         return given
 
 
 def join_again(run: Run) -> Run:
-    """Return another way to record to a run that this process has finished."""
-    # A copy of a run, as a pickled one, is a way to join it.
+    """Return a new handle to a run that this process has finished."""
+    # A copied or unpickled run joins the original.
     return _passed_on(copy(run))
 
 
 def join_together(run: Run | None) -> Run:
-    """Return, in each process of a job, a way to record to the run of the main one; all of them must call this."""
+    """Return a handle to the main process's run in each process of a job; all of them must call this."""
     place = (run, run.next_step) if run is not None else None
     ((shared, next_step),) = require("accelerate.utils", extra="trl").broadcast_object_list([place])
     if run is not None:
@@ -94,7 +94,7 @@ def join_together(run: Run | None) -> Run:
 
 
 def _passed_on(run: Run) -> Run:
-    """Let the processes that this one starts join the run, until it is finished here."""
+    """Let child processes join the run, until it is finished here."""
     if not run.is_passed_on:
         pass_on_run(run.id, rewinds=run.rewinds)
         run.is_passed_on = True
@@ -102,12 +102,12 @@ def _passed_on(run: Run) -> Run:
 
 
 def _kept_with_checkpoints(state: TrainerState) -> dict[str, Any]:
-    # A list only in the call that makes the state.
+    # A list only while the state is being created.
     return cast(dict[str, Any], state.stateful_callbacks)
 
 
 def _algorithm(args: TrainingArguments) -> str | None:
-    """Return "grpo" of a GRPOConfig, also of one that was derived from it; None of a plain trainer's arguments."""
+    """Return "grpo" for a GRPOConfig or a subclass of it; None for plain TrainingArguments."""
     for kind in type(args).__mro__:
         if kind.__module__.partition(".")[0] == "trl" and kind.__name__.endswith(_CONFIG_SUFFIX):
             return kind.__name__.removesuffix(_CONFIG_SUFFIX).lower()

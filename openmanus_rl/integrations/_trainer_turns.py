@@ -1,4 +1,4 @@
-"""From a prompt and its completion, as a trainer has them, to the turns of a rollout and the tokens of each."""
+"""Convert the prompts and completions of a trainer to turns with their tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Prompt = str | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What the model was given, and what it did."""
+    """A turn: the input of the model, and its output."""
 
     observation: str
     action: str
@@ -25,7 +25,7 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """A prompt and what followed it; `mask` says what is trained on, `own` which tokens the model itself made."""
+    """A prompt and its completion; `mask` marks the trained tokens, `own` those that the model generated."""
 
     prompt_ids: list[int]
     completion_ids: list[int]
@@ -36,7 +36,7 @@ class Tokens:
     finish_reason: str | None = None
 
     def as_generation(self, *, policy_version: int) -> dict[str, Any]:
-        """Return this as a turn's generation."""
+        """Return the tokens as a generation of a turn."""
         return {
             "prompt_ids": self.prompt_ids,
             "completion_ids": self.completion_ids,
@@ -48,7 +48,7 @@ class Tokens:
         }
 
     def part(self, start: int, end: int) -> Tokens:
-        """Return a stretch of the completion; all that came before it is its prompt."""
+        """Return a part of the completion; its prompt is everything before it."""
         per_token = len(self.advantages) == len(self.completion_ids)
         is_last = end == len(self.completion_ids)
         return replace(
@@ -64,7 +64,7 @@ class Tokens:
 
 
 def turns_of(prompt: Prompt, completion: Prompt) -> list[Turn]:
-    """Return a turn for each time that the model spoke: once in a plain text, several times between tools' answers."""
+    """Return a turn for each message of the model: one for a plain text, several if tools were called."""
     if isinstance(completion, str):
         return [Turn(observation=text_of(prompt), action=completion)]
     chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
@@ -85,7 +85,7 @@ def turns_of(prompt: Prompt, completion: Prompt) -> list[Turn]:
 
 
 def tokens_by_turn(tokens: Tokens, *, turn_count: int) -> list[Tokens | None]:
-    """Return the tokens of each turn; where they cannot be told apart, the last turn has them all."""
+    """Return the tokens of each turn; if they cannot be separated, the last turn has all of them."""
     parts = []
     end = 0
     for is_own, stretch in groupby(tokens.own):
@@ -98,7 +98,7 @@ def tokens_by_turn(tokens: Tokens, *, turn_count: int) -> list[Tokens | None]:
 
 
 def text_of(prompt: Prompt) -> str:
-    """Return a prompt's text: of a chat, that of its last message."""
+    """Return the text of a prompt; of a chat, the text of its last message."""
     if isinstance(prompt, str):
         return prompt
     content = prompt[-1].get("content") if prompt else None
@@ -115,7 +115,7 @@ def _tool_calls(message: Mapping[str, Any], following: Sequence[Mapping[str, Any
         if answer.get("role") != "tool":
             break
         answers.append(text_of([answer]))
-    # A call that broke the episode off has no answer.
+    # The last call of an aborted episode has no result.
     answers += [None] * (len(calls) - len(answers))
     found = []
     for call, answer_text in zip(calls, answers, strict=False):

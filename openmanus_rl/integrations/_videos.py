@@ -1,4 +1,4 @@
-"""Writes the frames of one episode to an mp4 file as they come, in constant memory."""
+"""Encodes the frames of an episode to an mp4 file, in constant memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _logger = logging.getLogger(__name__)
 
 
 def require_encoder(*, extra: str) -> None:
-    """Refuse at once, not at the first episode, where there is no encoder."""
+    """Raise now, not at the first episode, if there is no encoder."""
     require("imageio_ffmpeg", extra=extra)
 
 
 def as_frame(rendered: Any) -> np.ndarray[Any, Any] | None:
-    """Return what an environment rendered as height x width x RGB; None if it is no picture."""
+    """Return a rendered frame as height x width x RGB; None if it is not an image."""
     if not isinstance(rendered, np.ndarray) or rendered.dtype != np.uint8:
         return None
     if rendered.ndim == 2:
@@ -36,18 +36,18 @@ def as_frame(rendered: Any) -> np.ndarray[Any, Any] | None:
 
 
 class Video:
-    """A video in the making; what the encoder cannot do costs the video, never the training."""
+    """A video that is being encoded; an error of the encoder discards the video, and training continues."""
 
     def __init__(self, *, frames_per_second: float) -> None:
         self._frames_per_second = frames_per_second
-        # Waits for the second: most episodes that are begun for nothing have only this one.
+        # Encoding starts with the second frame: episodes that are discarded mostly have only one.
         self._first: np.ndarray[Any, Any] | None = None
         self._encoding: _Encoding | None = None
         self._failed = False
 
     def add(self, frame: np.ndarray[Any, Any]) -> None:
-        """Append a frame; one of another size than the first is left out."""
-        # Players want even sides; at most one line of pixels goes.
+        """Append a frame; frames of another size than the first are skipped."""
+        # Players require even sides: remove at most one line of pixels.
         height, width = frame.shape[0] // 2 * 2, frame.shape[1] // 2 * 2
         frame = np.ascontiguousarray(frame[:height, :width])
         if not frame.size:
@@ -58,7 +58,7 @@ class Video:
             self._write(frame)
 
     def finish(self) -> Path | None:
-        """Close the file and return its path, which is good until `discard`; None if there is nothing to see."""
+        """Close the file and return its path, valid until `discard`; None if there is no video."""
         if self._first is not None and self._encoding is None:
             self._write(None)
         if self._encoding is None:
@@ -83,11 +83,11 @@ class Video:
                 self._encoding.frames.send(frame)
         except OSError as error:
             self._failed = True
-            _logger.warning("a video is given up: the encoder failed (%s)", error)
+            _logger.warning("a video was not recorded: the encoder failed (%s)", error)
 
 
 class _Encoding:
-    """A running encoder and its file, which both go away in this order, at the latest with the process."""
+    """A running encoder and its file; both are removed in this order, at the latest when the process ends."""
 
     def __init__(self, first: np.ndarray[Any, Any], *, frames_per_second: float) -> None:
         library: Any = require("imageio_ffmpeg", extra="gymnasium")
@@ -100,7 +100,7 @@ class _Encoding:
             codec="libx264",
             macro_block_size=1,
             ffmpeg_log_level="error",
-            # One thread: training needs the others. The index comes first so that browsers play while they load.
+            # One thread, because training needs the CPU. The index comes first, so that browsers can stream the file.
             output_params=["-preset", "veryfast", "-threads", "1", "-movflags", "+faststart"],
         )
         self.close = self.frames.close

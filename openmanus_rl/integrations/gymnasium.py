@@ -1,10 +1,10 @@
-"""Records Gymnasium environments: each episode a rollout, each step a turn.
+"""Records Gymnasium environments: an episode as a rollout, a step as a turn.
 
     env = RecordEpisodes(gymnasium.make("CartPole-v1"), run=run)
     envs = RecordVectorEpisodes(gymnasium.make_vec("CartPole-v1", num_envs=8), run=run)
 
-An environment in a worker process is wrapped there, without `run`: it joins the run of the process that started it,
-whose id is passed on by environment variable.
+In a worker process, wrap the environment without `run`: it joins the run of the process that started it, through an
+environment variable.
 """
 
 from __future__ import annotations

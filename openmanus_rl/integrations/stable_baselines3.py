@@ -2,8 +2,8 @@
 
     model.learn(100_000, callback=OpenManusCallback())
 
-makes a run of its own, from what the model says of itself, and ends it with training. Where training may fail, a block
-says so in the record, too:
+creates a run from the model's configuration and finishes it with training. To mark the run as failed if training
+raises, use a block:
 
     with OpenManusCallback(checkpoint_interval_steps=10_000) as callback:
         model.learn(100_000, callback=[callback, OpenManusEvalCallback(eval_env)])

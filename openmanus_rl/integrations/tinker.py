@@ -1,13 +1,13 @@
-"""tinker-cookbook: its metrics, hyperparameters and long texts by a logger, its trajectories as rollouts with tokens.
+"""tinker-cookbook: records metrics, hyperparameters, long texts, and trajectories as rollouts with tokens.
 
-Around the cookbook's own training loops, this records all of it:
+For the training loops of the cookbook:
 
     from openmanus_rl.integrations.tinker import recording
 
     with recording(environment="gsm8k"):
         asyncio.run(train.main(config))
 
-A loop of your own puts `OpenManusLogger` beside its other loggers and calls `log_trajectory_groups`.
+In your own loop, add `OpenManusLogger` to the loggers and call `log_trajectory_groups`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRAIN_SPLIT = "train"
 
 
 class OpenManusLogger(ml_log.Logger):
-    """A logger of tinker-cookbook's that records to a run: one of your own, or one that it begins and `close` ends."""
+    """A tinker-cookbook logger that records to a given run, or to a new one that `close` finishes."""
 
     def __init__(
         self,
@@ -55,16 +55,16 @@ class OpenManusLogger(ml_log.Logger):
         self.run = run or init(name, algorithm=algorithm, environment=environment, run_name=run_name)
         self._url = url
         self._last_step = 0
-        # An earlier one that is being handled, as where training is tried again, says nothing of this training.
+        # An exception that is already being handled, for example in a retry, does not concern this training.
         self._handled_before = sys.exc_info()[1]
 
     def log_hparams(self, config: Any) -> None:
-        """Keep the configuration with the run."""
+        """Record the configuration of the run."""
         dumped = ml_log.dump_config(config)
         self.run.update(config=dumped if isinstance(dumped, dict) else {"config": dumped})
 
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
-        """Record the numbers among the metrics; without a step, at the last one that was named."""
+        """Record the metrics that are numbers; the default step is the last one that was logged."""
         if step is not None:
             self._last_step = step
         numbers = numbers_of(metrics)
@@ -72,22 +72,22 @@ class OpenManusLogger(ml_log.Logger):
             self.run.log(numbers, step=self._last_step)
 
     def log_long_text(self, key: str, text: str) -> None:
-        """Keep a text as a file of the run."""
+        """Record a text as a file of the run."""
         self.run.log_media(text.encode(), kind="file", content_type="text/plain", metadata={"key": key})
 
     def sync(self) -> None:
-        """Wait, for half a minute at most, until all is in the database; what is not yet is delivered later."""
+        """Wait up to 30 seconds until everything is in the database; the rest is delivered later."""
         self.run.flush(timeout_seconds=30.0)
 
     def close(self) -> None:
-        """End the run, if the logger began it: as failed where an exception is under way. Nothing is waited for."""
+        """Finish the run if the logger started it, as failed if an exception is being raised; does not wait."""
         if self._owns_run:
             error = sys.exc_info()[1]
             status, message = how_it_ended(None if error is self._handled_before else error)
             self.run.finish(status, message=message)
 
     def get_logger_url(self) -> str | None:
-        """Return where the run can be seen, if that was said."""
+        """Return the URL of the run, if it is known."""
         return self._url
 
 
@@ -102,12 +102,12 @@ def recording(
     log_path: str | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Iterator[Run]:
-    """Record whatever loop of the cookbook's runs in this block; an exception marks the run as failed.
+    """Record a training loop of the cookbook that runs in this block; an exception marks the run as failed.
 
-    Inside the block, every logger that `setup_logging` makes has one of ours beside it, and the trajectories that the
-    cookbook summarises for its own files (`rollout_json_export`, on by default) are recorded whole. With a tokenizer,
-    turns have their text beside their tokens. A run of that `run_name` is gone on with; with the loop's `log_path`,
-    from the last checkpoint there, as the loop does.
+    In the block, `setup_logging` adds an `OpenManusLogger` to the loggers it creates, and the trajectories that the
+    cookbook summarizes for its own files (`rollout_json_export`, on by default) are recorded in full. With a tokenizer,
+    turns have text besides their tokens. An existing run of that `run_name` is resumed; with the loop's `log_path`, at
+    its last checkpoint, like the loop.
     """
     if run is not None:
         with _hooked(run, tokenizer):
@@ -128,18 +128,18 @@ def recording(
 
 
 def _last_batch(log_path: str) -> int:
-    """Return the last batch that the loop will not train on again; -1 where it begins anew."""
+    """Return the last batch that the loop will not repeat; -1 if it starts from the beginning."""
     checkpoint = get_last_checkpoint(log_path)
     return (checkpoint.batch or 0) - 1 if checkpoint is not None else -1
 
 
 def _check_beginning(run: Run, log_path: str | None) -> None:
-    """Warn where the loop is going to train again on batches that the run has."""
+    """Log a warning if the loop is going to repeat batches that the run already has."""
     begins_at = _last_batch(log_path) + 1 if log_path is not None else 0
     if begins_at < run.next_step:
         _logger.warning(
-            "run %s has steps up to %d, and the loop begins at %d: the run will have points twice; to go on from the "
-            "loop's checkpoint instead, begin it by recording(run_name=..., log_path=%r)",
+            "run %s has steps up to %d, and the loop starts at %d: some steps will be recorded twice; to resume at the "
+            "loop's checkpoint instead, use recording(run_name=..., log_path=%r)",
             run.id, run.next_step - 1, begins_at, log_path,
         )  # fmt: skip
 
@@ -177,7 +177,7 @@ def _hooked(run: Run, tokenizer: Tokenizer | None) -> Iterator[None]:
 
     with (
         _replaced(ml_log, "setup_logging", set_up_with_ours),
-        # Training calls the one, evaluations have imported the other.
+        # Training uses the first, evaluations the second.
         _replaced(rollout_logging, "serialize_rollout_summaries", summarise_and_record),
         _replaced(metric_util, "serialize_rollout_summaries", summarise_and_record),
     ):

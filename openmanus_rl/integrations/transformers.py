@@ -1,12 +1,12 @@
-"""Hugging Face trainers, and so TRL's: one callback records metrics, steps, evaluations and checkpoints of a run.
+"""Hugging Face trainers, including those of TRL: a callback that records metrics, steps, evaluations and checkpoints.
 
     from openmanus_rl.integrations.transformers import OpenManusCallback
 
     trainer = Trainer(model=model, args=args, train_dataset=dataset, callbacks=[OpenManusCallback()])
     trainer.train()
 
-Step n of the record is what Trainer calls global step n: the n-th update, begun when n - 1 were done. Only a second
-`train()` in a run that was given goes on behind what the run has.
+Step n of the run is the global step n of the trainer, the n-th update. Only a second `train()` in a run that was given
+continues after the last step of the run.
 """
 
 # ruff: noqa: ARG002 - the trainer decides what its callbacks are given
@@ -41,15 +41,15 @@ _STEP_FIELDS = {
 
 
 class OpenManusCallback(TrainerCallback):
-    """Records a trainer's run; give it a run of your own, or let it begin one when training begins and end it after.
+    """Records a trainer to the given run, or to a new one that starts and ends with training.
 
-    Of several processes the main one records. A run of your own in a `with` block is marked failed by an exception
-    in training at once; one that the callback began, when the process ends.
+    Only the main process records. If training raises, a given run in a `with` block is marked as failed immediately;
+    one that the callback created, when the process ends.
 
-    The run goes by `run_name`, or the trainer's, or a name of its own that checkpoints keep. Training that goes on from
-    a checkpoint goes on with its run from there; training that begins anew under the name of a run takes its place, and
-    what that had stays readable but no longer counts, unless resume="never" refuses it. Checkpoints are recorded by
-    their path; with `upload_checkpoints` their folders go to storage, up to 1 GB each.
+    The run is named `run_name`, or the trainer's run name, or gets a generated name, which is stored in checkpoints.
+    Training that resumes from a checkpoint resumes its run at that step. New training under the name of an existing run
+    rewinds that run: its records stay readable but no longer count; with resume="never" it is refused. Checkpoints are
+    recorded with their path; with `upload_checkpoints`, their folders are uploaded, up to 1 GB each.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class OpenManusCallback(TrainerCallback):
         upload_checkpoints: bool = False,
     ) -> None:
         self.run = run
-        """The run that is recorded to; None until there is one."""
+        """The run of this callback; None until it exists."""
         self.maker = RunMaker(
             name=name, algorithm=algorithm, environment=environment, run_name=run_name, resume=resume, tags=tags
         )
         self.in_every_process = False
-        """Whether the processes beside the main one have something to record, too."""
+        """Whether processes other than the main one record too."""
         self._owns_run = run is None
         self._is_training = False
         self._has_trained = False
@@ -85,9 +85,9 @@ class OpenManusCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin the run, or go on with it from the checkpoint's step."""
+        """Start the run, or resume it at the checkpoint's step."""
         if self._is_training:
-            self._break_off("training was begun again before it had ended")
+            self._break_off("training was started again before it had ended")
         main = state.is_world_process_zero
         if main and (self.run is None or self._is_done):
             self._end()
@@ -100,13 +100,13 @@ class OpenManusCallback(TrainerCallback):
             self._is_training = True
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Begin the step that will bring training to the next global step."""
+        """Start the next global step."""
         if self.run is not None:
             self._step = self._open_step = self.run.step(self._axis.step(state.global_step + 1))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the step; its figures follow when the trainer logs them."""
-        # Of the other processes, none knows whether all are done.
+        """End the step; its metrics follow when the trainer logs them."""
+        # The main process does not know whether the others are done.
         if self._open_step is not None and state.is_world_process_zero:
             self._open_step.finish()
         self._open_step = None
@@ -120,7 +120,7 @@ class OpenManusCallback(TrainerCallback):
         model: Any = None,
         **_: Any,
     ) -> None:
-        """Record what the trainer logs, as far as it is numbers."""
+        """Record the numbers that the trainer logs."""
         numbers = numbers_of(logs or {})
         if not state.is_world_process_zero or not numbers:
             return
@@ -138,7 +138,7 @@ class OpenManusCallback(TrainerCallback):
     def on_prediction_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin the evaluation with its first batch, so that its time is known."""
+        """Start the evaluation with its first batch, to record its duration."""
         if state.is_world_process_zero:
             self.ensure_run(args, state, model)
             self.evaluation(state)
@@ -152,7 +152,7 @@ class OpenManusCallback(TrainerCallback):
         model: Any = None,
         **_: Any,
     ) -> None:
-        """End the evaluation with what it found; the trainer has logged the same as metrics."""
+        """End the evaluation with its results, which the trainer has also logged as metrics."""
         if state.is_world_process_zero:
             self.ensure_run(args, state, model)
             self._end_evaluation(state, metrics or {})
@@ -167,7 +167,7 @@ class OpenManusCallback(TrainerCallback):
         model: Any = None,
         **_: Any,
     ) -> None:
-        """Record the metrics of predictions, which the trainer does not log, and the evaluation that they are."""
+        """Record predictions as an evaluation, with their metrics, which the trainer does not log."""
         if state.is_world_process_zero:
             run = self.ensure_run(args, state, model)
             run.log(numbers_of(metrics or {}), step=self.step_of(state))
@@ -175,7 +175,7 @@ class OpenManusCallback(TrainerCallback):
         self._evaluation = None
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Record the checkpoint: where it lies, and with `upload_checkpoints` all of it, packed beside training."""
+        """Record the path of the checkpoint; with `upload_checkpoints`, upload its folder in the background."""
         if self.run is None or not state.is_world_process_zero:
             return
         folder = _checkpoint_folder(args, state)
@@ -186,7 +186,7 @@ class OpenManusCallback(TrainerCallback):
             self._packer.send(self.run, folder, step=step, metadata=metadata)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run, if the callback began it."""
+        """Finish the run, if the callback started it."""
         self._is_training, self._has_trained = False, True
         if self._packer is not None:
             self._packer.wait()
@@ -198,7 +198,7 @@ class OpenManusCallback(TrainerCallback):
             self.run.update(summary=self._summary)
 
     def ensure_run(self, args: TrainingArguments, state: TrainerState, model: Any) -> Run:
-        """Return the run; evaluations may come before training, after it, and without any."""
+        """Return the run; evaluations may happen before, after and without training."""
         if self.run is None:
             self._begin(args, state, model)
         elif self._has_ended:
@@ -208,16 +208,16 @@ class OpenManusCallback(TrainerCallback):
         return self.run
 
     def step_of(self, state: TrainerState) -> int:
-        """Return the step of the run at which training is; another one where the run was trained before."""
+        """Return the current step of the run, which differs from the trainer's if the run had steps before."""
         return self._axis.step(state.global_step)
 
     @property
     def step(self) -> Step | None:
-        """The step that is under way."""
+        """The current step."""
         return self._open_step
 
     def evaluation(self, state: TrainerState) -> Evaluation | None:
-        """Return the evaluation that is under way, or begin one; None in processes that are not the main one."""
+        """Return the current evaluation, or start one; None in processes other than the main one."""
         if self._evaluation is None and self.run is not None and state.is_world_process_zero:
             self._evaluation = self.run.evaluation(step=self.step_of(state))
         return self._evaluation
@@ -226,18 +226,18 @@ class OpenManusCallback(TrainerCallback):
         self.run = self.maker.make(args, state, model)
         self._has_ended = self._has_trained = False
         self._summary = {}
-        # Called before the recorder's own: what is registered last is called first.
+        # Called before the recorder's own exit handler: the last registered is called first.
         atexit.register(self._end_at_exit, self.run)
 
     def _join_main(self, *, is_main: bool) -> None:
-        """Record to the run of the main process, which may be another one than that of the last training."""
+        """Use the run of the main process, which may differ from that of the last training."""
         before, self.run = self.run, join_together(self.run if is_main else None)
         if before is not None and before is not self.run:
             before.finish()
 
     @property
     def _is_done(self) -> bool:
-        """Whether the run is one of the callback's own, of a training that has ended."""
+        """Whether the callback created the run, and its training has ended."""
         return self._owns_run and (self._has_trained or self._has_ended)
 
     def _end(self) -> None:
@@ -253,19 +253,19 @@ class OpenManusCallback(TrainerCallback):
             evaluation.finish(name=prefix, mean_reward=numbers.get(f"{prefix}_reward"), metadata={"metrics": numbers})
 
     def _break_off(self, message: str) -> None:
-        """End what an exception left open, which the trainer tells no callback of."""
+        """End what is open after an exception, of which the trainer does not inform callbacks."""
         if self._open_step is not None:
             self._open_step.finish("interrupted", message=message)
             self._open_step = None
         self._evaluation = None
         if self._owns_run and self.run is not None:
             self.run.finish("interrupted", message=message)
-            # The next one asks the database how far this one came.
+            # The next run reads from the database how far this one came.
             self.run.flush()
             self._has_ended = True
 
     def _end_at_exit(self, run: Run) -> None:
-        # While it trains, the recorder knows better what to say of the run: whether an exception ended the process.
+        # During training, the recorder sets the status, because it knows whether an exception ended the process.
         if self.run is run and not self._is_training and not self._has_ended:
             run.finish(summary=self._summary)
 
@@ -273,7 +273,7 @@ class OpenManusCallback(TrainerCallback):
 def _checkpoint_folder(args: TrainingArguments, state: TrainerState) -> Path:
     folder = Path(args.output_dir or ".")
     name = f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
-    # A search for hyperparameters keeps each trial's checkpoints in a folder of its own.
+    # A hyperparameter search has a checkpoint folder for each trial.
     if state.trial_name is not None:
         folder /= state.trial_name
     return (folder / name).resolve()

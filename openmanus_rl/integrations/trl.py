@@ -1,4 +1,4 @@
-"""TRL's trainers that generate (GRPO, RLOO): every completion a rollout, with its rewards, advantage and tokens.
+"""TRL's GRPO and RLOO trainers: records every completion as a rollout, with its rewards, advantage and tokens.
 
     from openmanus_rl.integrations.trl import record_rollouts
 
@@ -6,8 +6,8 @@
     record_rollouts(trainer)
     trainer.train()
 
-The completions of one prompt are a group of the step in which they were generated, or of the evaluation. Each has the
-other columns of its row of the dataset, such as the expected answer, in `metadata`. A function tells which succeeded:
+The completions of a prompt are a group of the step or evaluation in which they were generated. The other columns of the
+dataset, such as the expected answer, are recorded as `metadata`. A function determines which completions succeeded:
 
     record_rollouts(trainer, success=lambda completion, answer: answer in completion)
 """
@@ -37,12 +37,12 @@ __all__ = ["OpenManusCallback", "record_rollouts"]
 
 _logger = logging.getLogger(__name__)
 
-# Here, and nowhere else at once, are the prompts, the completions and their tokens, what each reward function or reward
-# model said, and the advantages. Reward functions are given neither advantages nor prompt tokens nor what others said,
-# and the table that TRL keeps for its own log has no tokens and only the last batch.
+# Only this method has all of it: prompts, completions, tokens, the result of each reward function, and advantages.
+# Reward functions receive neither advantages nor prompt tokens nor the results of others, and the table of TRL's log
+# has no tokens and only the last batch.
 _GENERATE = "_generate_and_score_completions"
 _SCORE = "_calculate_rewards"
-# Should a trainer of another version hand over something else, training is not to stop for it.
+# Another version of TRL may pass other values: that must not stop training.
 _UNEXPECTED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
 Success = Callable[..., bool | None]
 
@@ -54,16 +54,16 @@ def record_rollouts(
 ) -> OpenManusCallback:
     """Record every completion of a trainer, and what `OpenManusCallback` records; return that callback.
 
-    The callback is the given one, or the one that the trainer has, or a new one. `success` is asked of each completion
-    and says True, False, or None if there is no telling. Of `prompt`, `completion`, `completion_ids`, `rewards` (by
-    the names of the reward functions that applied) and the columns of the dataset it is given those that it names.
+    The callback is the given one, the one that the trainer already has, or a new one. `success` is called for each
+    completion and returns True, False, or None if it cannot tell. Its parameters may be any of `prompt`, `completion`,
+    `completion_ids`, `rewards` (by the names of the reward functions that applied) and the columns of the dataset.
     """
     for method in (_GENERATE, _SCORE):
         if not callable(getattr(trainer, method, None)):
             raise InvalidInput(
-                f"{type(trainer).__name__}: no completions to record: it has no {method} (trl {trl.__version__})",
+                f"{type(trainer).__name__}: cannot record completions: it has no {method} (trl {trl.__version__})",
                 field="trainer",
-                hint="give a GRPOTrainer or an RLOOTrainer; for others, OpenManusCallback records all there is",
+                hint="use a GRPOTrainer or an RLOOTrainer; for other trainers, use OpenManusCallback",
             )
     known = [found for found in trainer.callback_handler.callbacks if isinstance(found, OpenManusCallback)]
     callback = callback or next(iter(known), None) or OpenManusCallback()
@@ -83,18 +83,18 @@ def record_rollouts(
 
 @dataclass(frozen=True, kw_only=True)
 class _Batch:
-    """What this process generated, and what all of them were given for theirs."""
+    """The completions of this process, and the rewards of all processes."""
 
     inputs: Sequence[Mapping[str, Any]]
     prompts: Sequence[Any]
     completions: Sequence[Any]
     completion_ids: Sequence[Sequence[int]]
     rewards: Any
-    """A row a completion of all processes, a column a reward function."""
+    """A row for each completion of all processes, a column for each reward function."""
 
 
 class _Judge:
-    """Asks a function whether a completion succeeded; one that raises is told of once, and stops nothing."""
+    """Calls the user's success function; an exception in it is logged once and does not stop training."""
 
     def __init__(self, success: Success) -> None:
         self._success = success
@@ -104,21 +104,23 @@ class _Judge:
         self._names = {parameter.name for parameter in parameters}
 
     def status(self, facts: Mapping[str, Any], *, otherwise: str) -> str:
-        """Return how the completion came out, by what is known of it."""
+        """Return whether the completion succeeded."""
         asked = {name: value for name, value in facts.items() if self._takes_all or name in self._names}
         try:
             said = self._success(**asked)
-            # A tensor or an array of one is a yes or no, too.
+            # It may be a tensor or an array with a single value.
             return otherwise if said is None else "success" if bool(said) else "failed"
         except Exception as error:  # noqa: BLE001 - nothing that somebody's own function raises may stop training
             if not self._has_warned:
-                _logger.warning("success(): it raised %r; completions that it does not judge have no success", error)
+                _logger.warning(
+                    "success() raised %r; completions for which it raises are recorded without success", error
+                )
             self._has_warned = True
             return otherwise
 
 
 class _CompletionRecorder:
-    """Stands in for the two methods of a trainer in which completions come about."""
+    """Replaces the two methods of a trainer that generate and score completions."""
 
     def __init__(self, trainer: Any, callback: OpenManusCallback) -> None:
         self.judge: _Judge | None = None
@@ -132,7 +134,7 @@ class _CompletionRecorder:
         self._has_warned = False
 
     def score(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any, *more: Any) -> Any:
-        """Let the trainer score completions, and keep what it was given and found."""
+        """Call the trainer's scoring, and keep its arguments and results."""
         rewards = self._score(inputs, prompts, completions, completion_ids_list, *more)
         self._batch = _Batch(
             inputs=inputs,
@@ -144,7 +146,7 @@ class _CompletionRecorder:
         return rewards
 
     def generate(self, inputs: Any) -> Any:
-        """Let the trainer generate and score, and record what came of it."""
+        """Call the trainer's generation and scoring, and record the results."""
         output = self._generate(inputs)
         batch, self._batch = self._batch, None
         try:
@@ -152,7 +154,7 @@ class _CompletionRecorder:
                 self._record(batch, output)
         except _UNEXPECTED as error:
             if not self._has_warned:
-                _logger.warning("completions are not recorded, trl %s: %r", trl.__version__, error)
+                _logger.warning("completions could not be recorded (trl %s): %r", trl.__version__, error)
             self._has_warned = True
         return output
 
@@ -160,11 +162,11 @@ class _CompletionRecorder:
         trainer = self._trainer
         is_training = trainer.model.training
         if trainer.state.is_world_process_zero:
-            # There is none yet if this is an evaluation before training.
+            # There is no run yet in an evaluation before training.
             self._callback.ensure_run(trainer.args, trainer.state, trainer.model)
         parent = self._callback.step if is_training else self._callback.evaluation(trainer.state)
         group_size = trainer.num_generations if is_training else trainer.num_generations_eval
-        # TRL deals completions out in order, so that a group may lie in two processes: both name it by the same number.
+        # TRL distributes completions in order, so two processes may share a group: both derive the same number for it.
         first = trainer.accelerator.process_index * len(batch.prompts)
         rewards = batch.rewards[first : first + len(batch.prompts)].tolist()
         if parent is None or parent.id != self._parent_id:
@@ -183,7 +185,7 @@ class _CompletionRecorder:
         metadata = _metadata(row)
         if group is not None:
             return group.rollout(policy_version=version, metadata=metadata)
-        # An evaluation's groups hang on its row, which only the main process has.
+        # Groups of an evaluation refer to its row, which only the main process has.
         assert self._callback.run is not None
         return self._callback.run.rollout(
             step=self._callback.step_of(self._trainer.state),
@@ -196,7 +198,7 @@ class _CompletionRecorder:
     def _log(self, rollout: Rollout, batch: _Batch, place: int, rewards: list[float], tokens: Tokens) -> None:
         prompt, completion = batch.prompts[place], batch.completions[place]
         names = self._trainer.reward_func_names
-        # None of a reward function, which does not apply to this prompt, has become NaN.
+        # TRL turns None, of a reward function that does not apply to this prompt, into NaN.
         found = {name: value for name, value in zip(names, rewards, strict=True) if not math.isnan(value)}
         turns = turns_of(prompt, completion)
         version = self._trainer.state.global_step
@@ -221,7 +223,7 @@ class _CompletionRecorder:
         )
 
     def _tokens(self, batch: _Batch, output: Mapping[str, Any]) -> list[Tokens]:
-        """Return the tokens of each completion without what they were padded with."""
+        """Return the tokens of each completion without padding."""
         trainer = self._trainer
         tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         ends = {*trainer.eos_token_ids, tokenizer.pad_token_id}
@@ -253,12 +255,12 @@ def _group(parent: Step | Evaluation, number: int, prompt: Any, row: Mapping[str
 
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the other columns of a row of the dataset, such as the expected answer: what reward functions see."""
+    """Return the other columns of a dataset row, such as the expected answer, as reward functions receive them."""
     columns = {name: as_plain(value) for name, value in row.items() if name != "prompt" and value is not None}
     return {"columns": columns} if columns else None
 
 
 def _environment(trainer: Any) -> str:
-    """Return the name of the dataset, which is what prompts come from; "prompts" where it has none."""
+    """Return the name of the dataset; "prompts" if it has none."""
     info = getattr(getattr(trainer, "train_dataset", None), "info", None)
     return getattr(info, "dataset_name", None) or "prompts"

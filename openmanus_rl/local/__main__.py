@@ -20,18 +20,20 @@ _logger = logging.getLogger("openmanus_rl.local")  # `__name__` is `__main__` he
 
 
 def main() -> int:
-    """Run a stack until it is told to stop."""
+    """Run a stack until it receives a stop signal."""
     parser = argparse.ArgumentParser(prog="python -m openmanus_rl.local")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--port", type=int)
     parser.add_argument("--progress-fd", type=int, required=True)
     options = parser.parse_args()
 
-    os.umask(0o077)  # Logs hold what was asked and answered: they are for their owner to read.
+    os.umask(0o077)  # Logs may contain request data: only their owner may read them.
     home, progress = Home(options.home), PipeProgress(options.progress_fd)
-    os.set_inheritable(options.progress_fd, False)  # Else Postgres would keep the pipe open and its reader waiting.
+    os.set_inheritable(
+        options.progress_fd, False
+    )  # Otherwise Postgres would inherit the pipe and its reader would never see the end.
     configure_logging(home)
-    os.chdir(home.root)  # The folder we were started from may be removed while we run.
+    os.chdir(home.root)  # The current folder may be removed while the stack runs.
     lock = StackLock(home.lock)
     try:
         if not lock.acquire():

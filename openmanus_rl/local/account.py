@@ -1,4 +1,4 @@
-"""The account that Postgres runs under: Postgres refuses root, so root hands it to an unprivileged one."""
+"""The account that Postgres runs under. Postgres refuses to run as root, so root uses an unprivileged account."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def account_for(data: Path) -> Account:
             )
         if _entry(euid) is None:
             raise StackError(
-                f"user id {euid} has no entry in the system's user list and Postgres does not run without one; "
-                "add it to /etc/passwd (in a container: `useradd --uid`), or run as a user that has one"
+                f"user id {euid} has no entry in /etc/passwd, which Postgres requires; "
+                "add one (in a container: `useradd --uid`), or run as a user that has one"
             )
         return Account(name=_name(euid), uid=euid, gid=os.getegid())
     if owner:
@@ -57,8 +57,8 @@ def account_for(data: Path) -> Account:
     return _service_account()
 
 
-def give(folder: Path, account: Account) -> None:
-    """Make the account own a folder with all that is in it."""
+def change_owner(folder: Path, account: Account) -> None:
+    """Make the account the owner of a folder and everything in it, if we are root."""
     if os.geteuid() != 0:
         return
     os.chown(folder, account.uid, account.gid)
@@ -67,14 +67,14 @@ def give(folder: Path, account: Account) -> None:
             os.chown(os.path.join(parent, name), account.uid, account.gid, follow_symlinks=False)
 
 
-def grant_passage(target: Path, account: Account) -> None:
-    """Let the account pass through the folders above a path, and nothing more, where root's folders are closed."""
+def allow_traversal(target: Path, account: Account) -> None:
+    """If we are root, let the account traverse the folders above a path, without the right to list or read them."""
     if os.geteuid() != 0 or account.uid == 0:
         return
     for folder in reversed(target.resolve().parents):
-        if not _may_pass(folder, account):
-            _logger.info("letting user %s pass through %s to reach %s", account.name, folder, target)
-            _allow_passing(folder, account)
+        if not _can_traverse(folder, account):
+            _logger.info("allowing user %s to traverse %s to reach %s", account.name, folder, target)
+            _add_traversal(folder, account)
 
 
 def _service_account() -> Account:
@@ -88,7 +88,7 @@ def _service_account() -> Account:
             continue
         return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
     raise StackError(
-        "Postgres does not run as root and there is no other user to run it; "
+        "Postgres does not run as root, and there is no other user to run it as; "
         f"create one with `useradd --system {SERVICE_USER}`"
     )
 
@@ -108,20 +108,20 @@ def _create_service_user() -> None:
         SERVICE_USER,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:  # Another process was quicker, or the system's user list is read-only: `nobody` serves.
+    if done.returncode != 0:  # Another process created the user first, or /etc/passwd is read-only: `nobody` is used.
         _logger.info("useradd: %s", done.stderr.strip())
 
 
-def _may_pass(folder: Path, account: Account) -> bool:
+def _can_traverse(folder: Path, account: Account) -> bool:
     status = folder.stat()
     if status.st_uid == account.uid:
         return bool(status.st_mode & 0o100)
-    if _has_access_list(folder) and _passing_entry(account) in os.getxattr(folder, _ACL_XATTR):
-        return bool(status.st_mode & 0o010)  # The group bits are the list's mask: they limit every entry.
+    if _has_acl(folder) and _traversal_entry(account) in os.getxattr(folder, _ACL_XATTR):
+        return bool(status.st_mode & 0o010)  # With an ACL, the group bits are its mask, which limits every entry.
     return bool(status.st_mode & (0o010 if status.st_gid == account.gid else 0o001))
 
 
-# The kernel's form of a POSIX access list: a version, then (tag, permissions, id) for each entry in ascending order.
+# The kernel's format of a POSIX ACL: a version, then (tag, permissions, id) for each entry in ascending order.
 _ACL_XATTR = "system.posix_acl_access"
 _ACL_VERSION = struct.pack("<I", 2)
 _USER_OBJ, _USER, _GROUP_OBJ, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
@@ -129,20 +129,20 @@ _EXECUTE = 1
 _NO_ID = 0xFFFFFFFF
 
 
-def _has_access_list(folder: Path) -> bool:
+def _has_acl(folder: Path) -> bool:
     return hasattr(os, "listxattr") and _ACL_XATTR in os.listxattr(folder)
 
 
-def _passing_entry(account: Account) -> bytes:
+def _traversal_entry(account: Account) -> bytes:
     return struct.pack("<HHI", _USER, _EXECUTE, account.uid)
 
 
-def _allow_passing(folder: Path, account: Account) -> None:
+def _add_traversal(folder: Path, account: Account) -> None:
     mode = folder.stat().st_mode
     try:
         if not hasattr(os, "setxattr"):
-            raise OSError(errno.ENOTSUP, "no access lists on this system")
-        if _has_access_list(folder):
+            raise OSError(errno.ENOTSUP, "no ACLs on this system")
+        if _has_acl(folder):
             entries = list(struct.iter_unpack("<HHI", os.getxattr(folder, _ACL_XATTR)[4:]))
         else:
             entries = [
@@ -159,7 +159,7 @@ def _allow_passing(folder: Path, account: Account) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTSUP, errno.EPERM, errno.EINVAL):
             raise
-        # No access lists on this file system: passing, not reading, is the least that the mode bits can give.
+        # This file system has no ACLs: allow everyone to traverse the folder, but not to list or read it.
         folder.chmod(mode | 0o001)
 
 

@@ -1,4 +1,4 @@
-"""The embedded database as its superuser, for what concerns it as a whole: dump, load, swap, empty."""
+"""Superuser access to the embedded database, for operations on all of it: dump, load, swap, reset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATABASE = "postgres"
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """The right to do anything with the server on a port."""
+    """Superuser access to the server on a port."""
 
     port: int
     password: str
@@ -35,35 +35,35 @@ class Admin:
         return f"postgresql://{cluster.SUPERUSER}:{self.password}@{ports.HOST}:{self.port}/{database}"
 
     def session(self, database: str = DATABASE, *, attempt: str) -> AbstractContextManager[PostgresConnection]:
-        """Give a connection that commits by itself; long work must not be cut off by a time limit."""
+        """Open a connection in autocommit mode without a statement timeout, for long operations."""
         return _unlimited(self.url(database), attempt)
 
     @contextmanager
     def running(self, program: str, *arguments: str, attempt: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """Run one of Postgres's programs for the block; raise with its last words if it fails."""
-        with tempfile.TemporaryFile() as said:  # A pipe that nobody reads would stop it.
+        """Run a Postgres program for the duration of the block; raise with the end of its output if it fails."""
+        with tempfile.TemporaryFile() as said:  # A pipe that nobody reads would block it.
             process = subprocess.Popen(
                 [str(self.folder / program), *arguments],
                 stdin=streams.get("stdin", subprocess.DEVNULL),
                 stdout=streams.get("stdout", subprocess.DEVNULL),
                 stderr=said,
                 cwd="/",
-                # The password is not shown in the process list.
+                # In the environment, because arguments are shown in the process list.
                 env=cluster.postgres_environment() | self._libpq(),
             )
             try:
-                with suppress(BrokenPipeError):  # It ended before its input did: its own words say why.
+                with suppress(BrokenPipeError):  # It ended before reading all input: its output says why.
                     yield process
                     for stream in (process.stdin, process.stdout):
                         if stream is not None:
                             stream.close()
-            except BaseException:  # Interrupted: it must not go on without us.
+            except BaseException:  # Interrupted: do not leave it running.
                 process.kill()
                 process.wait()
                 raise
             if process.wait() != 0:
                 said.seek(0)
-                words = cluster.last_words(said.read().decode(errors="replace"))
+                words = cluster.last_lines(said.read().decode(errors="replace"))
                 raise StackError(f"{attempt}: {program} failed: {words}")
 
     def _libpq(self) -> dict[str, str]:
@@ -79,9 +79,9 @@ class Admin:
 
 
 def admin_of(home: Home, database_url: str) -> Admin:
-    """Return the right to the server of a running stack, for whoever may read the home's keys."""
+    """Return superuser access to the server of a running stack; requires read access to the home's keys."""
     keys = read_json(home.keys) or {}
-    # Installations from before there were several roles have one password, the superuser's.
+    # Older installations have a single password, the superuser's.
     password = keys.get("superuser_password") or keys.get("database_password")
     port = urlsplit(database_url).port
     if not isinstance(password, str) or port is None:

@@ -1,11 +1,11 @@
-"""The file of a backup: a tar of the database's dump and the stored files, closed by a manifest of their checksums.
+"""The format of a backup: a tar file with the database dump, the stored files, and a manifest of their checksums.
 
-    header.json        what this is, so that any reader can say so
+    header.json        the format and its version
     database.dump      pg_dump's custom format
     storage/<version>  one file for each stored object
-    manifest.json      the size and SHA-256 of each member above, and what the database held
+    manifest.json      the size and SHA-256 of each member above, and the row counts of the database
 
-The manifest comes last: a file without it was never finished.
+The manifest comes last: a file without it is incomplete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Moved = Callable[[int], None]
 
 
 class ArchiveWriter:
-    """Adds members to a new archive, noting the checksum of each."""
+    """Adds members to a new archive and keeps the checksum of each."""
 
     def __init__(self, tar: tarfile.TarFile, *, moved: Moved) -> None:
         self._tar = tar
@@ -52,7 +52,7 @@ class ArchiveWriter:
             self._add(name, source, os.fstat(source.fileno()).st_size)
 
     def add_stream(self, name: str, source: IO[bytes]) -> None:
-        """Add what a stream holds until its end: its size goes into the space left for it before."""
+        """Add the content of a stream of unknown size; its header is written afterwards, in space reserved for it."""
         file: Any = self._tar.fileobj
         start = file.tell()
         file.write(b"\0" * tarfile.BLOCKSIZE)
@@ -78,7 +78,7 @@ class ArchiveWriter:
 
 @contextmanager
 def new_archive(path: Path, *, moved: Moved) -> Iterator[ArchiveWriter]:
-    """Write an archive beside its final place; it appears there whole, and on disk, or not at all."""
+    """Write an archive to a temporary file and rename it when it is complete and synced to disk."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "wb") as file:
@@ -94,13 +94,13 @@ def new_archive(path: Path, *, moved: Moved) -> Iterator[ArchiveWriter]:
 
 
 def read_members(path: Path, *, moved: Moved = lambda _: None) -> Iterator[tuple[str, HashedStream]]:
-    """Yield each member's name and content in order; the content must be read before the next."""
+    """Yield each member's name and content in order; read the content before requesting the next member."""
     try:
         with tarfile.open(path, mode="r:") as tar:
             for entry in tar:
                 content = tar.extractfile(entry)
                 if content is None:
-                    raise StackError(f"{path} is not a backup: {entry.name} is no file")
+                    raise StackError(f"{path} is not a backup: {entry.name} is not a regular file")
                 yield entry.name, HashedStream(content, moved=moved, origin=path)
     except (tarfile.TarError, EOFError) as error:
         raise StackError(f"{path} is damaged, or not a backup: {error}") from error
@@ -109,7 +109,7 @@ def read_members(path: Path, *, moved: Moved = lambda _: None) -> Iterator[tuple
 
 
 def check_archive(path: Path, *, moved: Moved = lambda _: None) -> dict[str, Any]:
-    """Read a backup to its end and compare all with its checksums; return its manifest."""
+    """Read a whole backup, verify its checksums, and return its manifest."""
     found: dict[str, dict[str, Any]] = {}
     manifest: dict[str, Any] | None = None
     for name, content in read_members(path, moved=moved):
@@ -125,7 +125,7 @@ def check_archive(path: Path, *, moved: Moved = lambda _: None) -> dict[str, Any
     if HEADER not in found:
         raise StackError(f"{path} is not a backup of openmanus-rl: it has no {HEADER}")
     if manifest is None:
-        raise StackError(f"{path} is not complete: it was never finished, or cut off; take another backup")
+        raise StackError(f"{path} is incomplete: it has no {MANIFEST}; use another backup")
     expected = manifest.get("members", {})
     if found != expected:
         wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
@@ -137,7 +137,7 @@ def check_archive(path: Path, *, moved: Moved = lambda _: None) -> dict[str, Any
 
 
 def sync_folder(folder: Path) -> None:
-    """Let a rename in a folder be on disk: it survives a power cut only then."""
+    """Sync a folder to disk, so that a rename in it survives a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -146,7 +146,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class HashedStream:
-    """A stream that knows the checksum of what was read from it."""
+    """A stream that computes the checksum of what is read from it."""
 
     def __init__(self, source: IO[bytes], *, moved: Moved, origin: Path | None = None) -> None:
         self._source = source
@@ -166,12 +166,12 @@ class HashedStream:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield what is left, a block at a time."""
+        """Yield the remaining content in blocks."""
         while block := self.read(_BLOCK_BYTES):
             yield block
 
     def drain(self) -> None:
-        """Read what is left and drop it."""
+        """Read and discard the remaining content."""
         for _ in self.blocks():
             pass
 
@@ -194,6 +194,6 @@ def _require_known(path: Path, header: dict[str, Any]) -> None:
         raise StackError(f"{path} is not a backup of openmanus-rl")
     if header.get("format_version") != FORMAT_VERSION:
         raise StackError(
-            f"{path} was made by openmanus-rl {header.get('version')} in a form that this version does not read; "
+            f"{path} was made by openmanus-rl {header.get('version')} in a format that this version cannot read; "
             "run `pip install --upgrade openmanus-rl`"
         )

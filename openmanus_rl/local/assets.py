@@ -1,4 +1,4 @@
-"""What the stack runs: from the wheel, bundled; from a checkout, the sources."""
+"""The files that the stack runs: bundled in a wheel, or the sources in a checkout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Assets:
     bundled: bool
 
     def gateway_digest(self) -> str:
-        """Return a value that changes whenever the gateway's own code does."""
+        """Return a hash of the gateway's code."""
         digest = hashlib.sha256()
         sources = [self.gateway] if self.bundled else sorted(self.gateway.parent.glob("**/*.ts"))
         for source in sources:

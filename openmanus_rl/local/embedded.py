@@ -1,4 +1,4 @@
-"""Find the embedded stack, or start one that outlives this process."""
+"""Find the embedded stack, or start it in the background."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from openmanus_rl.settings import Settings, load_settings
 __all__ = ["EmbeddedStack", "ensure_stack", "find_stack", "has_database", "is_supervised"]
 
 _HEALTH_TIMEOUT_SECONDS = 5.0
-# A gateway that is just being restarted answers again within moments.
+# How long to wait for a gateway that is being restarted.
 _RESTART_PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
-# Loopback must not go through a proxy that the environment names for the outside.
+# Ignore the proxies of the environment: they must not be used for loopback addresses.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -39,12 +39,12 @@ class EmbeddedStack:
     publishable_key: str
     secret_key: str
     database_url: str
-    """As the recorder's role, which writes records and nothing else."""
+    """Connects as the recorder's role, which can only read and write records."""
     home: Path
     version: str
 
     def is_current(self) -> bool:
-        """Say whether this very stack still runs; who listens on the ports of one that ended is not known."""
+        """Return whether this stack still runs; after it ended, another program may listen on its ports."""
         return is_supervised(self.home) and _stack_in(self.home) == self
 
     def __repr__(self) -> str:
@@ -52,22 +52,22 @@ class EmbeddedStack:
 
 
 def ensure_stack(settings: Settings | None = None) -> EmbeddedStack:
-    """Return the running embedded stack, starting it in the background when there is none."""
+    """Return the running embedded stack; start it in the background if none runs."""
     settings = settings or load_settings()
     stack = find_stack(settings.home)
     if stack is not None:
-        _tell_other_version(stack)
+        _warn_about_version(stack)
         return stack
     if not settings.autostart:
         raise StackError(
-            f"no embedded stack runs in {settings.home} and OPENMANUS_RL_AUTOSTART=0 forbids starting one",
+            f"no embedded stack runs in {settings.home}, and OPENMANUS_RL_AUTOSTART=0 forbids starting one",
             hint="run `openmanus-rl up`, unset OPENMANUS_RL_AUTOSTART, or set SUPABASE_URL and its keys",
         )
     started = _start(settings.home)
     stack = find_stack(settings.home)
     if stack is None:
         raise StackError(
-            f"the embedded stack in {settings.home} ended right after its start; see `logs` in that folder"
+            f"the embedded stack in {settings.home} stopped right after it started; see the folder `logs` in it"
         )
     if started:
         print(f"openmanus-rl: started the embedded stack at {stack.url}; data in {settings.home}", file=sys.stderr)
@@ -75,7 +75,7 @@ def ensure_stack(settings: Settings | None = None) -> EmbeddedStack:
 
 
 def find_stack(home: Path) -> EmbeddedStack | None:
-    """Return the stack that runs in a home and answers; None when there is none."""
+    """Return the stack that runs in a home and responds; None if there is none."""
     deadline = time.monotonic() + _RESTART_PATIENCE_SECONDS
     while True:
         stack = _stack_in(home)
@@ -89,7 +89,7 @@ def find_stack(home: Path) -> EmbeddedStack | None:
 
 
 def is_own_stack(home: Path, url: str, secret_key: str) -> bool:
-    """Say whether a URL and a key are those of this home's stack, running or not: then it can prove that it is that."""
+    """Return whether a URL and a secret key belong to this home's stack, running or not."""
     keys, state = _read_object(home / "keys.json"), _read_object(home / "state.json")
     return keys.get("secret_key") == secret_key and urlsplit(url).port == state.get("gateway_port", 0)
 
@@ -111,8 +111,8 @@ def _stack_in(home: Path) -> EmbeddedStack | None:
 _told: set[str] = set()
 
 
-def _tell_other_version(stack: EmbeddedStack) -> None:
-    """Say once that the stack and this program are of two versions: calls may fail for no other reason."""
+def _warn_about_version(stack: EmbeddedStack) -> None:
+    """Print once that the versions of the stack and this program differ, which may make calls fail."""
     ours = openmanus_rl.__version__
     if stack.version == ours or stack.version in _told:
         return
@@ -132,15 +132,15 @@ def _ordered(version: str) -> list[int]:
 
 
 class _Notes(SilentProgress):
-    """Tells what a start notes; its phases are nobody's concern here."""
+    """Prints the notes of a start, but not its phases."""
 
     def note(self, text: str) -> None:
         print(f"openmanus-rl: {text}", file=sys.stderr)
 
 
 def _start(home: Path) -> bool:
-    """Start a stack that outlives this process; False if another process was quicker."""
-    # Here, not above: where a stack runs, or settings name another Supabase, nothing is started.
+    """Start a stack in the background; return False if another process started one first."""
+    # Imported here because it is slow, and needed only if a stack must be started.
     from openmanus_rl.local.launch import start_detached
 
     try:
@@ -173,12 +173,12 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def has_database(home: Path) -> bool:
-    """Say whether a home holds a database, running or not."""
+    """Return whether a home holds a database, running or not."""
     return (home / "postgres").exists()
 
 
 def is_supervised(home: Path) -> bool:
-    """Say whether a live process holds the home's lock; unlike a process number, a lock can't be left behind."""
+    """Return whether a live process holds the home's lock; unlike a pid file, a lock cannot become stale."""
     try:
         descriptor = os.open(home / "stack.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Run the stack in this very process, until Ctrl-C."""
+"""Run the stack in this process, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openmanus_rl.local.supervisor import Supervisor
 def run_in_foreground(
     home: Home, *, port: int | None, version: str, progress: Progress, on_ready: Callable[[StackInfo], None]
 ) -> StackInfo | None:
-    """Run the stack in this process until it is told to stop; return the one that runs already, if one does."""
+    """Run the stack in this process until a stop signal; if one runs already, return it at once."""
     home.prepare()
     lock = StackLock(home.lock)
     while not lock.acquire():

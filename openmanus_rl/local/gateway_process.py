@@ -1,4 +1,4 @@
-"""The gateway process: Deno with the least permissions, ready when it says so, gone when its supervisor is."""
+"""The gateway process: Deno with minimal permissions, which ends when its supervisor does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """All that the gateway is told."""
+    """The configuration of the gateway."""
 
     home: Home
     assets: Assets
@@ -51,7 +51,7 @@ class GatewayConfig:
 
 
 class GatewayProcess:
-    """One serving gateway on a fixed loopback port."""
+    """A gateway on a fixed loopback port."""
 
     def __init__(self, config: GatewayConfig, *, port: int) -> None:
         self._config = config
@@ -61,18 +61,18 @@ class GatewayProcess:
 
     @property
     def serving_pid(self) -> int | None:
-        """Return the process that serves; None while there is none or it is starting."""
+        """The pid of the gateway; None if it does not run or is still starting."""
         process = self._process
         return process.pid if process is not None and self._ready and process.poll() is None else None
 
     def start(self) -> None:
-        """Start the gateway and return when it answers requests."""
+        """Start the gateway, and return when it accepts requests."""
         self._ready = False
         with append_private(self._config.home.gateway_log) as log:
             log_start = log.tell()
             self._process = subprocess.Popen(
                 command(self._config, "serve", port=self.port),
-                # Held open for as long as we live: the gateway ends when it reaches end of file.
+                # Stays open while this process lives: the gateway ends when it reads end of file.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -85,15 +85,15 @@ class GatewayProcess:
             self.stop()
             if not ports.is_free(self.port):
                 raise StackError(f"the gateway lost port {self.port}: it is {ports.describe_holder(self.port)}")
-            raise StackError(f"the gateway did not start: {_last_words(said)} (log: {self._config.home.gateway_log})")
+            raise StackError(f"the gateway did not start: {_last_lines(said)} (log: {self._config.home.gateway_log})")
         self._ready = True
 
     def exit_code(self) -> int | None:
-        """Return how the gateway ended; None while it runs."""
+        """Return the exit code of the gateway; None while it runs."""
         return self._process.poll() if self._process else None
 
     def stop(self) -> None:
-        """Let running requests finish for a moment, then end."""
+        """Stop the gateway; running requests have a few seconds to finish."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -108,7 +108,7 @@ class GatewayProcess:
                 stream.close()
 
     def kill(self) -> None:
-        """End a gateway that hangs, at once."""
+        """Kill a gateway that hangs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(_STOP_TIMEOUT_SECONDS)
@@ -131,14 +131,14 @@ class GatewayProcess:
 
 
 def end_left_over(home: Home) -> None:
-    """End a gateway whose supervisor was killed; it ends by itself, unless it hangs."""
+    """End a gateway that outlived its supervisor, which happens only if it hangs."""
     for process in processes_in(home.root, name="deno"):
-        _logger.warning("ending the gateway, pid %d, which an earlier stack left behind", process.pid)
+        _logger.warning("ending a gateway, pid %d, that an earlier stack left running", process.pid)
         end_at_once(process)
 
 
 def initialise(config: GatewayConfig) -> None:
-    """Make the roles and the auth and storage schemas that a Supabase project has before any migration."""
+    """Create the roles and the schemas `auth` and `storage`, which a Supabase project has before any migration."""
     done = subprocess.run(
         command(config, "init", port=0),
         stdin=subprocess.DEVNULL,
@@ -151,11 +151,11 @@ def initialise(config: GatewayConfig) -> None:
         start_new_session=True,
     )
     if done.returncode != 0:
-        raise StackError(f"the gateway could not make its system schema: {_last_words(done.stderr)}")
+        raise StackError(f"the gateway could not create its system schema: {_last_lines(done.stderr)}")
 
 
 def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
-    """Fetch what a checkout's gateway imports, telling what is fetched; a bundled gateway needs nothing."""
+    """Download the packages of a checkout's gateway and report each; a bundled gateway needs none."""
     if assets.bundled or _is_cached(assets, deno):
         return
     process = subprocess.Popen(
@@ -166,7 +166,7 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
         text=True,
         errors="replace",
         cwd=assets.gateway.parent,
-        # Proxies, mirrors and certificates are all configured through the user's environment.
+        # The user's environment configures proxies, mirrors and certificates.
         env={"DENO_TLS_CA_STORE": "mozilla,system"} | os.environ | {"NO_COLOR": "1"},
         start_new_session=True,
     )
@@ -177,20 +177,20 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
             said.append(line)
             if line.startswith("Download "):
                 show(line.strip())
-    except BaseException:  # Asked to stop: a download must not go on without us.
+    except BaseException:  # Interrupted: do not leave the download running.
         process.kill()
         raise
     finally:
         code = process.wait()
     if code != 0:
-        raise StackError(f"the gateway's packages could not be fetched: {_last_words(''.join(said))}")
+        raise StackError(f"the gateway's packages could not be downloaded: {_last_lines(''.join(said))}")
 
 
 def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
-    """Return the command line of one gateway action, with no permission it does not use."""
+    """Return the command line of a gateway action, with only the permissions that it uses."""
     assets = config.assets
     network = [f"{ports.HOST}:{config.postgres_port}"]
-    # Relative to the home, where the process runs: Deno takes a comma in a path for the end of it.
+    # Relative to the home, in which the process runs: Deno splits paths at commas.
     writable = config.home.storage.name
     readable = writable
     if action == "serve":
@@ -204,7 +204,7 @@ def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
         *_sources(assets),
         f"--allow-net={','.join(network)}",
         f"--allow-env={','.join(_VARIABLES)}",
-        # Packages look for variables of their own; without this each look would end the process.
+        # Packages read other variables; without this, each access would end the process.
         "--ignore-env",
         f"--allow-read={readable}",
         f"--allow-write={writable}",
@@ -220,7 +220,7 @@ def _sources(assets: Assets) -> list[str]:
 
 
 def environment(config: GatewayConfig, *, port: int) -> dict[str, str]:
-    """Return the gateway's whole environment."""
+    """Return the complete environment of the gateway."""
     variables = _deno_environment(config.home if config.assets.bundled else None) | {
         "GATEWAY_PORT": str(port),
         "DATABASE_URL": config.database_url,
@@ -237,7 +237,7 @@ def environment(config: GatewayConfig, *, port: int) -> dict[str, str]:
 
 def _deno_environment(home: Home | None) -> dict[str, str]:
     variables = {"PATH": os.environ.get("PATH", os.defpath), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "TZ": "UTC"}
-    if home is not None:  # A bundle has no packages to share; keep its compiled code with the stack.
+    if home is not None:  # A bundle shares no packages with others: keep its compile cache in the home.
         return variables | {"HOME": str(home.root), "DENO_DIR": str(home.cache / "deno")}
     return variables | {name: os.environ[name] for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ}
 
@@ -260,5 +260,5 @@ def _tail(path: Path, *, since: int) -> str:
         return file.read().decode(errors="replace")
 
 
-def _last_words(output: str) -> str:
-    return " / ".join(output.strip().splitlines()[-3:]) or "it said nothing"
+def _last_lines(output: str) -> str:
+    return " / ".join(output.strip().splitlines()[-3:]) or "no output"

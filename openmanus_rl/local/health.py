@@ -1,4 +1,4 @@
-"""Is a stack well: one question to the gateway, which asks Postgres."""
+"""Health checks: one request to the gateway, which queries Postgres."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-# Loopback must not go through a proxy that the environment names for the outside.
+# Ignore the proxies of the environment: they must not be used for loopback addresses.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _through_proxies = urllib.request.build_opener()
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the health function answered, or why it did not."""
+    """The answer of the health function, or the reason why there is none."""
 
     ok: bool
     detail: str
 
 
 def check_health(url: str, *, timeout_seconds: float = 5.0) -> Health:
-    """Ask the health function under a Supabase URL."""
+    """Call the health function of a Supabase URL."""
     address = f"{url.rstrip('/')}/functions/v1/health"
     opener = _direct if urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1") else _through_proxies
     try:
@@ -30,7 +30,7 @@ def check_health(url: str, *, timeout_seconds: float = 5.0) -> Health:
             answer = json.load(response)
     except urllib.error.HTTPError as error:
         with error:
-            return Health(ok=False, detail=_unwell(error.code, error.read()))
+            return Health(ok=False, detail=_describe_error(error.code, error.read()))
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return Health(ok=False, detail=f"no answer from {address}: {reason}")
@@ -38,7 +38,7 @@ def check_health(url: str, *, timeout_seconds: float = 5.0) -> Health:
     return Health(ok=status == "ok", detail=str(status or "unexpected answer"))
 
 
-def _unwell(status: int, body: bytes) -> str:
+def _describe_error(status: int, body: bytes) -> str:
     try:
         database = json.loads(body)["database"]
     except (ValueError, KeyError, TypeError):

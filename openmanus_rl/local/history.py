@@ -1,4 +1,4 @@
-"""Decide whether the migration history of a database is one that this version can continue."""
+"""Check that this version can continue the migration history of a database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from openmanus_rl.errors import SchemaMismatch
 from openmanus_rl.local.sql_split import split_statements
 
-# Comments, white space and semicolons: who recorded a migration may have split it at other places.
+# Comments, white space and semicolons: another tool may have split a migration at different places.
 _INSIGNIFICANT = re.compile(r"--[^\n]*|[\s;]+")
 _SHOWN = 3
 
@@ -29,7 +29,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One row of a history; what nobody recorded is None."""
+    """One row of a migration history; fields that were not recorded are None."""
 
     version: str
     name: str | None = None
@@ -39,14 +39,14 @@ class Applied:
         return f"{self.version}_{self.name}" if self.name else self.version
 
     def is_(self, migration: Migration) -> bool:
-        """Return whether this file was applied, as far as the history tells."""
+        """Return whether this row matches a migration file, as far as was recorded."""
         if self.name is not None and self.name != migration.name:
             return False
         return not self.statements or _significant(self.statements) == _significant(migration.statements())
 
 
 def require_known(applied: Sequence[Applied], migrations: Sequence[Migration], *, place: str) -> None:
-    """Refuse a history that holds anything but these migrations; `place` is what the message calls the database."""
+    """Refuse a history that contains other migrations; `place` names the database in the message."""
     files = {migration.version: migration for migration in migrations}
     unknown = [row for row in applied if row.version not in files]
     different = [row for row in applied if row.version in files and not row.is_(files[row.version])]
@@ -54,8 +54,8 @@ def require_known(applied: Sequence[Applied], migrations: Sequence[Migration], *
         return
     if len(unknown) == len(applied):
         raise SchemaMismatch(
-            f"{place} has migrations of something else ({_listed(unknown)}) and none of openmanus-rl's; "
-            "nothing was changed; use a database of its own"
+            f"{place} has migrations of another project ({_listed(unknown)}) and none of openmanus-rl; "
+            "nothing was changed; use a separate database"
         )
     if not different and min(row.version for row in unknown) > max(files):
         raise SchemaMismatch(

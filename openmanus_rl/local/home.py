@@ -1,4 +1,4 @@
-"""The folder of one embedded stack: where everything lies, and whether it can be used."""
+"""The folder of an embedded stack: its paths, and checks that it can be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from openmanus_rl._private import make_private
 from openmanus_rl.errors import StackError
 
-# A new database takes about 50 MB and its write-ahead log starts with 16 MB; the rest is room to work.
+# A new database takes about 50 MB and its write-ahead log starts with 16 MB; the rest is working space.
 REQUIRED_FREE_MB = 200
 
 
@@ -46,7 +46,7 @@ class Home:
 
     @property
     def state(self) -> Path:
-        """What is remembered between starts: the Postgres port and the gateway that made the system schema."""
+        """State kept between starts: the ports, and the gateway version that created the system schema."""
         return self.root / "state.json"
 
     @property
@@ -70,44 +70,44 @@ class Home:
         return self.logs / "supervisor.log"
 
     def prepare(self) -> None:
-        """Make the folder and its parts, readable by the owner only, or say why that is impossible."""
+        """Create the folder and its subfolders, accessible to the owner only."""
         try:
             if not self.root.exists():
                 make_private(self.root)
             for folder in (self.storage, self.logs, self.cache):
                 make_private(folder)
-            # Where Postgres runs under another account, the group bits tell of its leave to pass: not ours to take.
+            # Keep the group execute bit: an account that runs Postgres may need it to traverse the folder.
             if self.root.stat().st_uid == os.geteuid() and self.root.stat().st_mode & 0o067:
                 self.root.chmod(0o700)
-            # mkdir succeeds on folders that exist already, so only a real write shows a read-only file system.
+            # Only a real write detects a read-only file system: mkdir succeeds on existing folders.
             with tempfile.NamedTemporaryFile(dir=self.root, prefix=".writable-"):
                 pass
         except OSError as error:
             if _is_full(error) and self.postgres.exists():
-                return  # What is there may still be read, and what has room to start says so itself.
+                return  # The existing data may still be readable; a later step reports what does not fit.
             raise _unusable(self.root, error) from error
 
     def require_free_space(self) -> None:
-        """Refuse to start where Postgres would run out of disk within minutes."""
+        """Refuse to start if Postgres would soon run out of disk space."""
         free_mb = self.free_mb()
         if free_mb < REQUIRED_FREE_MB:
             raise StackError(
-                f"the disk of {self.root} has {free_mb} MB free and the embedded stack needs {REQUIRED_FREE_MB} MB; "
+                f"the disk of {self.root} has {free_mb} MB free, and the embedded stack needs {REQUIRED_FREE_MB} MB; "
                 "free some space, or set OPENMANUS_RL_HOME to a folder on another disk"
             )
 
     def free_mb(self) -> int:
-        """Return how much room the home's disk has."""
+        """Return the free space on the home's disk."""
         return free_bytes(self.root) // 2**20
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes that a new file in this folder may take."""
+    """Return the free space on a folder's disk."""
     return shutil.disk_usage(folder).free
 
 
 def disk_bytes(folder: Path) -> int:
-    """Return the bytes that a folder takes on disk; files that vanish meanwhile count as nothing."""
+    """Return the bytes that a folder takes on disk; files removed meanwhile are ignored."""
     total = 0
     for parent, _, names in os.walk(folder, onerror=lambda _: None):
         for name in names:
@@ -119,7 +119,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 def write_private_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace a file in one step, readable by its owner only, so that no reader sees half of it."""
+    """Replace a file atomically; only its owner may read it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -134,7 +134,7 @@ def write_private_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in a file; None when there is no file or it holds something else."""
+    """Return the JSON object in a file; None if there is no file, or no JSON object in it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
@@ -143,9 +143,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def start_error(root: Path, error: OSError) -> StackError:
-    """Return the error for a file of the home that could not be read or written during a start."""
+    """Return the error for a start that could not read or write a file of the home."""
     if _is_full(error):
-        return StackError(f"the disk of {root} is full; free some space and start again, nothing committed is lost")
+        return StackError(f"the disk of {root} is full; free some space and start again; no committed data is lost")
     return StackError(f"the stack of {root} could not be started: {error}")
 
 

@@ -1,4 +1,4 @@
-"""The secrets of one installation: random, made once, readable by their owner only."""
+"""The secrets of an installation: random, created once, readable by their owner only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Keys:
     recorder_password: str
 
     def __repr__(self) -> str:
-        return "Keys(…)"  # A traceback or a log line must not carry secrets.
+        return "Keys(…)"  # Keep secrets out of tracebacks and logs.
 
     @property
     def lack_roles(self) -> bool:
-        """Whether they are from before the database had a role for each purpose."""
+        """Whether an older version made them, before each database role had a password."""
         return not self.superuser_password
 
 
@@ -37,7 +37,7 @@ _PASSWORDS = ("database_password", *_NEW_PASSWORDS)
 
 
 def load_keys(path: Path) -> Keys | None:
-    """Return the keys of this installation; None when it has none yet."""
+    """Return the keys of this installation; None if it has none yet."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -54,12 +54,12 @@ def load_keys(path: Path) -> Keys | None:
 
 
 def renewed(keys: Keys) -> Keys:
-    """Return the keys with new passwords for the database's roles."""
+    """Return the keys with new passwords for the database roles."""
     return replace(keys, **_new_passwords())
 
 
 def new_keys() -> Keys:
-    """Make the keys of a new installation."""
+    """Generate the keys of a new installation."""
     return Keys(
         publishable_key=f"sb_publishable_{secrets.token_urlsafe(24)}",
         secret_key=f"sb_secret_{secrets.token_urlsafe(32)}",
@@ -69,18 +69,18 @@ def new_keys() -> Keys:
 
 
 def save_keys(path: Path, keys: Keys) -> None:
-    """Keep the keys of this installation."""
+    """Write the keys of this installation to a file."""
     write_private_json(path, asdict(keys))
 
 
 def _new_passwords() -> dict[str, str]:
-    # Letters and digits alone: they stand in URLs, where other characters would need escaping.
+    # Letters and digits only, which need no escaping in URLs.
     return {name: secrets.token_hex(24) for name in _PASSWORDS}
 
 
 def _read(path: Path, content: dict[str, object]) -> Keys:
     values: dict[str, str] = {}
-    # Installations from before there were several roles have one password, the superuser's.
+    # Older installations have a single password, the superuser's.
     is_older = not any(name in content for name in _NEW_PASSWORDS)
     for field in fields(Keys):
         value = content.get(field.name, "" if is_older and field.name in _NEW_PASSWORDS else None)
@@ -93,5 +93,5 @@ def _read(path: Path, content: dict[str, object]) -> Keys:
 def _corrupted(path: Path, reason: str) -> StackError:
     return StackError(
         f"{path} is damaged: {reason}; restore it from a backup, or delete it and run `openmanus-rl up`: "
-        "the data stays, new keys are made, and programs that hold the old ones need the new ones"
+        "that keeps the data and generates new keys, which your programs must then use"
     )

@@ -1,4 +1,4 @@
-"""Start, find and stop the stack of a home, however many processes try at once."""
+"""Find, start and stop the stack of a home; safe to call from several processes at once."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from openmanus_rl.local.processes import wait_for_end
 from openmanus_rl.local.progress import Progress, SilentProgress, read_events
 from openmanus_rl.local.stack_file import StackInfo, held_lock, read_stack, supervisor_pid
 
-# A start tells what it does: without a word for so long it recovers a large database, or hangs.
+# A start reports its progress. After this long without a report, it hangs or is recovering a large database.
 SILENCE_SECONDS = 90.0
-# A stack that runs and is not well is mended by its supervisor within about half a minute.
-_MENDING_SECONDS = 45.0
+# A supervisor restarts the parts of an unhealthy stack within about half a minute.
+_RECOVERY_SECONDS = 45.0
 _STOP_TIMEOUT_SECONDS = 120.0
 _START_ATTEMPTS = 5
 _POLL_SECONDS = 0.1
 
 
 def find_running(home: Home) -> StackInfo | None:
-    """Return the stack that runs in a home and has told how to reach it."""
+    """Return the stack that runs in a home and has published its URL."""
     pid = supervisor_pid(home)
     info = read_stack(home)
     return info if pid is not None and info is not None and info.pid == pid else None
 
 
 def find_crashed(home: Home) -> StackInfo | None:
-    """Return the stack of a home whose supervisor was killed and not replaced yet."""
+    """Return the stack of a home whose supervisor was killed and has not been replaced."""
     return read_stack(home) if supervisor_pid(home) is None else None
 
 
 def find_or_replace(home: Home) -> StackInfo | None:
-    """Return the stack that runs in a home, started again if its supervisor was killed; None when none was wanted."""
+    """Return the stack that runs in a home; restart it if its supervisor was killed. None if it was stopped."""
     running = find_running(home)
     if running is None and supervisor_pid(home) is not None:
-        # Another command is just starting it, perhaps in place of a killed one.
+        # Another command is starting it, perhaps to replace a killed one.
         running = wait_for_other(home, progress=SilentProgress())
     if running is None and find_crashed(home) is not None:
         running, _ = start_detached(home, port=None, progress=SilentProgress())
@@ -52,12 +52,12 @@ def find_or_replace(home: Home) -> StackInfo | None:
 
 
 def starting_pid(home: Home) -> int | None:
-    """Return the process that is just starting or stopping the stack of a home."""
+    """Return the process that is starting or stopping the stack of a home."""
     return supervisor_pid(home) if find_running(home) is None else None
 
 
 def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple[StackInfo, bool]:
-    """Make sure that a stack runs and outlives us; return it and whether this call started it."""
+    """Ensure that a stack runs in the background; return it and whether this call started it."""
     home.prepare()
     for _ in range(_START_ATTEMPTS):
         running = wait_for_other(home, progress=progress)
@@ -68,13 +68,13 @@ def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple
             if started is not None:
                 return started, True
     raise StackError(
-        f"the stack of {home.root} was stopped each time it had started; is another program running "
+        f"the stack of {home.root} was stopped each time after it had started; is another program running "
         f"`openmanus-rl down`? (log: {home.supervisor_log})"
     )
 
 
 def wait_for_other(home: Home, *, progress: Progress) -> StackInfo | None:
-    """Wait until the stack that another process runs or starts is well; None when there is none."""
+    """Wait until the stack that another process runs or starts is healthy; None if there is none."""
     told: int | None = None
     since = time.monotonic()
     while (pid := supervisor_pid(home)) is not None:
@@ -86,10 +86,10 @@ def wait_for_other(home: Home, *, progress: Progress) -> StackInfo | None:
             progress.phase(f"Waiting for the stack of process {pid}")
             told, since = pid, time.monotonic()
         waited = time.monotonic() - since
-        if health is not None and waited >= _MENDING_SECONDS:
+        if health is not None and waited >= _RECOVERY_SECONDS:
             raise StackError(
-                f"the stack of {home.root}, pid {pid}, runs and is not well: {health.detail}; "
-                f"see {home.supervisor_log}; `openmanus-rl down` and `up` start it anew"
+                f"the stack of {home.root}, pid {pid}, runs but is not healthy: {health.detail}; "
+                f"see {home.supervisor_log}; restart it with `openmanus-rl down` and `openmanus-rl up`"
             )
         if health is None and waited >= SILENCE_SECONDS:
             raise _still_starting(home, pid)
@@ -99,15 +99,15 @@ def wait_for_other(home: Home, *, progress: Progress) -> StackInfo | None:
 
 def _still_starting(home: Home, pid: int) -> StackError:
     return StackError(
-        f"the stack of {home.root} is still starting after {SILENCE_SECONDS:.0f} s, in process {pid}, which goes on; "
-        f"see {home.supervisor_log} and {home.postgres_log}; `openmanus-rl status` says when it is ready, "
+        f"the stack of {home.root} is still starting after {SILENCE_SECONDS:.0f} s; process {pid} continues in the "
+        f"background; see {home.supervisor_log} and {home.postgres_log}; `openmanus-rl status` shows when it is ready, "
         "`openmanus-rl down` stops it"
     )
 
 
 def stop(home: Home) -> bool:
-    """Stop the stack of a home and wait for its end; False when nothing ran."""
-    if not os.path.exists(home.root):  # Unlike Path.exists, also False where we may not look.
+    """Stop the stack of a home and wait for its end; return False if nothing ran."""
+    if not os.path.exists(home.root):  # Unlike Path.exists, returns False without permission.
         return False
     deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
     pid = supervisor_pid(home)
@@ -123,13 +123,13 @@ def stop(home: Home) -> bool:
         _wait_released(home, pid, seconds=5.0)
         pid = supervisor_pid(home)
     if supervisor is not None:
-        wait_for_end(supervisor, timeout_seconds=5.0)  # It holds nothing any more; this is for tidiness alone.
+        wait_for_end(supervisor, timeout_seconds=5.0)  # It has released everything; only its exit is left.
     return _clear_left_over(home) or stopped
 
 
 def _clear_left_over(home: Home) -> bool:
     with held_lock(home) as acquired:
-        if not acquired:  # Someone starts a new one already: theirs to tend.
+        if not acquired:  # Another process is starting a new stack.
             return False
         home.stack.unlink(missing_ok=True)
         return stop_left_over(home)
@@ -144,7 +144,7 @@ def _wait_released(home: Home, pid: int, *, seconds: float) -> None:
 def _terminate(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGTERM)
-        os.kill(pid, signal.SIGCONT)  # One that was stopped hears nothing else.
+        os.kill(pid, signal.SIGCONT)  # A suspended process handles signals only after SIGCONT.
     except ProcessLookupError:
         return
     except PermissionError as error:
@@ -162,12 +162,12 @@ def require_same_port(running: StackInfo, port: int | None) -> StackInfo:
 
 
 def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bool:
-    """Start a detached supervisor and follow its start; False when another one was quicker."""
+    """Start a detached supervisor and report its progress; return False if another one started first."""
     reader, writer = os.pipe()
     command = _child.command("openmanus_rl.local", "--home", str(home.root), "--progress-fd", str(writer))
     command += ["--port", str(port)] if port is not None else []
     with append_private(home.supervisor_log) as log:
-        # An uncaught error of the interpreter itself has nowhere else to go than the log.
+        # The log also receives uncaught errors of the interpreter.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -181,18 +181,18 @@ def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bo
     try:
         started = _follow(reader, progress, home)
     except TimeoutError as error:
-        process.returncode = 0  # It goes on without us.
+        process.returncode = 0  # It continues in the background.
         raise _still_starting(home, process.pid) from error
     except KeyboardInterrupt:
         process.terminate()
         raise
     except StackError:
-        process.wait()  # It has said its last word; whoever sees the error may count on its end.
+        process.wait()  # It reported the failure; callers may rely on its end.
         raise
     if not started:
         process.wait()
     else:
-        process.returncode = 0  # It lives on without us: no warning about a child that nobody waited for.
+        process.returncode = 0  # It continues in the background; prevent a ResourceWarning about an unawaited child.
     return started
 
 
@@ -209,4 +209,4 @@ def _follow(reader: int, progress: Progress, home: Home) -> bool:
                 return False
             case "failed":
                 raise StackError(event["text"])
-    raise StackError(f"the supervisor ended while the stack was starting; see {home.supervisor_log}")
+    raise StackError(f"the supervisor ended while it was starting the stack of {home.root}; see {home.supervisor_log}")

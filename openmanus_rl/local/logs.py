@@ -1,4 +1,4 @@
-"""The stack's log files: what is in them, and how large they may grow."""
+"""The log files of the stack, and their rotation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LIMIT_BYTES = 10 * 2**20
 
 
 class _PrivateFileHandler(logging.handlers.RotatingFileHandler):
-    """Keeps a log that only its owner can read, whatever the umask of the process is."""
+    """A rotating log that only its owner can read, regardless of the umask."""
 
     def _open(self) -> TextIO:  # type: ignore[override]
         return io.TextIOWrapper(append_private(Path(self.baseFilename)), encoding=self.encoding)
 
 
 def configure_logging(home: Home) -> None:
-    """Send what the supervisor says to its log file."""
+    """Write the supervisor's log messages to its log file."""
     handler = _PrivateFileHandler(
         home.supervisor_log, maxBytes=_LIMIT_BYTES, backupCount=1, encoding="utf-8", delay=True
     )
@@ -35,15 +35,12 @@ def configure_logging(home: Home) -> None:
     logger.propagate = False
 
 
-def keep_small(path: Path) -> None:
-    """Move the content of a log that a child process writes to a second file once it is large.
-
-    Where that fails, as on a full disk, the log stays as it is until the next attempt.
-    """
+def rotate_if_large(path: Path) -> None:
+    """Rotate a log that a child process writes, if it is large; on an error, such as a full disk, leave it as it is."""
     with suppress(OSError):
         if path.stat().st_size <= _LIMIT_BYTES:
             return
-        # The child holds the file open for appending: cut it in place, after its end was copied.
+        # The child keeps the file open for appending: copy its end, then truncate it in place.
         with open(path, "rb") as source, append_private(path.with_name(f"{path.name}.1")) as target:
             target.truncate(0)
             source.seek(-_LIMIT_BYTES, os.SEEK_END)

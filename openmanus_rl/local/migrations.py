@@ -1,4 +1,4 @@
-"""Apply migrations to any Postgres, in the history table of the Supabase CLI, so that either can follow the other."""
+"""Apply migrations to any Postgres. The history table is that of the Supabase CLI, so both tools can be used."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from openmanus_rl.transport.translate import translated
 __all__ = ["Applied", "Migration", "MigrationPlan", "find_migrations", "migrate", "plan", "require_known"]
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>[A-Za-z0-9_\-]+)\.sql")
-# A wrong address should be told soon; a server that is just starting needs a moment.
+# Short, to report a wrong address soon, and long enough for a server that is just starting.
 _CONNECT_LIMIT_SECONDS = 5.0
-# Any number will do as long as every version of this package uses the same.
+# An arbitrary number, the same in every version of this package.
 _LOCK_KEY = 7_301_956_220_411
 
-# The very statements of the Supabase CLI 3.1.
+# The same statements as in the Supabase CLI 3.1.
 _HISTORY = """
 create schema if not exists supabase_migrations;
 create table if not exists supabase_migrations.schema_migrations (version text not null primary key);
@@ -33,14 +33,14 @@ alter table supabase_migrations.schema_migrations add column if not exists name 
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """What a database has and what it lacks."""
+    """The applied and the pending migrations of a database."""
 
     applied: list[str]
     pending: list[Migration]
 
 
 def find_migrations(folder: Path) -> list[Migration]:
-    """Return the migrations of a folder in the order in which they apply."""
+    """Return the migrations of a folder in the order in which they are applied."""
     found: dict[str, Migration] = {}
     for path in sorted(folder.glob("*.sql")):
         match = _FILE_NAME.fullmatch(path.name)
@@ -58,7 +58,7 @@ def find_migrations(folder: Path) -> list[Migration]:
 
 
 def plan(database_url: str, *, folder: Path, place: str = "the database") -> MigrationPlan:
-    """Compare a database with the migrations of a folder and change nothing; refuse one of another version."""
+    """Return the plan for a database without changing it; refuse a database of an incompatible version."""
     with _connected(database_url) as connection:
         return _plan(connection, find_migrations(folder), place=place)
 
@@ -70,10 +70,10 @@ def migrate(
     on_apply: Callable[[Migration], None] = lambda _: None,
     place: str = "the database",
 ) -> MigrationPlan:
-    """Apply what the database lacks, each migration in one transaction with its history row; return what was done."""
+    """Apply the pending migrations, each in one transaction with its history row; return the plan that was executed."""
     migrations = find_migrations(folder)
     with _connected(database_url) as connection:
-        # Two at once would apply the same file twice; the second waits and then finds nothing to do.
+        # Concurrent migrations would apply a file twice: the second waits, then finds nothing to do.
         connection.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
         try:
             todo = _plan(connection, migrations, place=place)
@@ -101,7 +101,7 @@ def _read_history(connection: PostgresConnection) -> list[Applied]:
     exists = connection.execute("select to_regclass('supabase_migrations.schema_migrations') is not null").fetchone()
     if not exists or not exists[0]:
         return []
-    # By way of JSON: older histories lack the columns of names and statements.
+    # Read as JSON because older history tables lack the columns `name` and `statements`.
     rows = connection.execute(
         "select version, to_jsonb(h) ->> 'name', to_jsonb(h) -> 'statements'"
         " from supabase_migrations.schema_migrations h order by version"
@@ -118,10 +118,10 @@ def _apply(connection: PostgresConnection, migration: Migration) -> None:
     statements = migration.statements()
     statement = ""
     try:
-        connection.execute("reset all")  # What the last file set for its session must not reach this one.
+        connection.execute("reset all")  # Settings of the previous file must not affect this one.
         with translated(f"migration {migration.path.name}"), connection.transaction():
             for statement in statements:
-                # No parameters: then a percent sign in the file is a percent sign.
+                # Without parameters, a percent sign needs no escaping.
                 connection.execute(statement.encode())
             statement = "insert into supabase_migrations.schema_migrations"
             connection.execute(
@@ -132,7 +132,7 @@ def _apply(connection: PostgresConnection, migration: Migration) -> None:
         raise
     except OpenManusError as error:
         raise SchemaMismatch(
-            f"{error.message}; nothing of this migration was kept; statement: {_shorten(statement)}",
+            f"{error.message}; the migration was rolled back; statement: {_shorten(statement)}",
             code=error.code,
             details={"migration": migration.path.name, "statement": statement, "postgres": error.details},
         ) from error

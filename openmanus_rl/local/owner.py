@@ -1,4 +1,4 @@
-"""The embedded stack's owner: whoever may read its keys signs in to the dashboard with a one-time link."""
+"""Sign-in links for the owner of the embedded stack: anyone who can read its keys can create one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import getpass
 from openmanus_rl.errors import OpenManusError, StackError
 from openmanus_rl.local.stack_file import StackInfo
 
-# No one can sign up with it: the sign-up takes no address without a dot in its domain.
+# Nobody can sign up with this address: sign-up requires a dot in the domain.
 OWNER_EMAIL = "owner@localhost"
 _TIMEOUT_SECONDS = 5.0
 
 
 def sign_in_link(running: StackInfo) -> str:
-    """Return a new address of the dashboard that signs its holder in as the owner, once and within a day."""
-    # Here, not above: they load every HTTP client, which `up` and `status` need not wait for.
+    """Return a one-time link that opens the dashboard signed in as the owner; it is valid for a day."""
+    # Imported here because they load the HTTP clients, which `up` and `status` do not need.
     from openmanus_rl.transport.client import Client
     from openmanus_rl.transport.retry import RetryPolicy
 
@@ -27,7 +27,7 @@ def sign_in_link(running: StackInfo) -> str:
     )
     try:
         user_id, token = client.users.make_sign_in(OWNER_EMAIL)
-        # A role that was changed later stays.
+        # Keep a role that was changed later.
         member = {"user_id": user_id, "role": "admin", "display_name": _user_name()}
         client.upsert("members", member, on_conflict="user_id", ignore_duplicates=True)
     except OpenManusError as error:
@@ -39,13 +39,13 @@ def sign_in_link(running: StackInfo) -> str:
 
 def _failed(running: StackInfo, reason: str) -> StackError:
     return StackError(
-        f"no sign-in link could be made at {running.url}: {reason}",
-        hint="see `openmanus-rl status`; a stack of an earlier version is replaced by `openmanus-rl down` and `up`",
+        f"could not create a sign-in link for {running.url}: {reason}",
+        hint="see `openmanus-rl status`; restart a stack of an earlier version with `openmanus-rl down` and `up`",
     )
 
 
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # A user without an entry in the system's list.
+    except (KeyError, OSError):  # The user has no entry in /etc/passwd.
         return "owner"

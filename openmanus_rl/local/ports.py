@@ -1,4 +1,4 @@
-"""Loopback ports: which are free, and who holds the others."""
+"""Loopback ports: find free ones, and name the program that uses a port."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DEFAULT_PORT = 54321
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     return _bind_error(port) is None
 
 
 def _bind_error(port: int) -> OSError | None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Servers set it as well: without it a port whose last connections still linger looks taken.
+        # Servers set this option too; without it, a port with connections in TIME_WAIT looks taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -30,7 +30,7 @@ def _bind_error(port: int) -> OSError | None:
 
 
 def free_port() -> int:
-    """Return a loopback port that is free at this moment."""
+    """Return a loopback port that is free now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def holder(port: int) -> str | None:
-    """Name the program that listens on a port, where the system lets us know."""
+    """Return the name and pid of the program that listens on a port, if the system allows to see it."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:
@@ -58,13 +58,13 @@ def holder(port: int) -> str | None:
 
 
 def describe_holder(port: int) -> str:
-    """Say who has a port, for a message."""
+    """Return who uses a port, for an error message."""
     who = holder(port)
     return f"taken by {who}" if who else "taken by another program"
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that the user asked for and another program has."""
+    """Raise if a port that the user chose cannot be used."""
     if not 0 <= port <= 65535:
         raise StackError(f"port {port} does not exist; choose one from 1 to 65535, or `--port 0` for any free one")
     error = _bind_error(port) if port else None

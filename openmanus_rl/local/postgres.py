@@ -1,4 +1,4 @@
-"""The Postgres process: started as a child, watched for readiness, stopped without losing a commit."""
+"""The Postgres process: starts it, waits until it is ready, and stops it without losing commits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import psutil
 from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, ports
-from openmanus_rl.local.account import Account, grant_passage
+from openmanus_rl.local.account import Account, allow_traversal
 from openmanus_rl.local.cluster import Binaries
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.processes import end_at_once, processes_in, wait_for_end
 
 _logger = logging.getLogger(__name__)
 
-# Crash recovery replays at most max_wal_size; on a slow disk that takes a while, and giving up would not help.
+# Crash recovery replays up to max_wal_size, which takes a while on a slow disk.
 _START_TIMEOUT_SECONDS = 300.0
 _FAST_STOP_TIMEOUT_SECONDS = 60.0
 _IMMEDIATE_STOP_TIMEOUT_SECONDS = 15.0
@@ -30,26 +30,26 @@ _PORT_ATTEMPTS = 5
 
 
 class PostgresProcess:
-    """One Postgres server on the home's data directory."""
+    """The Postgres server of a home."""
 
     def __init__(self, *, home: Home, binaries: Binaries, account: Account, port: int) -> None:
         self._home = home
         self._binaries = binaries
         self._account = account
         self._process: subprocess.Popen[bytes] | None = None
-        # Once clients know the port, a restart must not move it.
+        # Once clients know the port, a restart must not change it.
         self._port_is_known = False
         self._ready = False
         self.port = port
 
     @property
     def serving_pid(self) -> int | None:
-        """Return the server's process; None while there is none or it is starting."""
+        """The pid of the server; None if it does not run or is still starting."""
         process = self._process
         return process.pid if process is not None and self._ready and process.poll() is None else None
 
     def start(self) -> None:
-        """Start the server and return when it takes connections."""
+        """Start the server, and return when it accepts connections."""
         self._ready = False
         _end_orphans(self._home)
         for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -62,17 +62,17 @@ class PostgresProcess:
                 return
             said = _tail(self._home.postgres_log, since=log_start)
             self._process = None
-            # Between choosing a port and listening on it another program can take it.
+            # Another program may have taken the port after it was chosen.
             if "could not bind" not in said or attempt == _PORT_ATTEMPTS:
                 raise StackError(f"Postgres did not start: {_explain(said)} (log: {self._home.postgres_log})")
             self._choose_another_port()
 
     def exit_code(self) -> int | None:
-        """Return how the server ended; None while it runs."""
+        """Return the exit code of the server; None while it runs."""
         return self._process.poll() if self._process else None
 
     def stop(self) -> None:
-        """Disconnect everyone, write all to disk and end."""
+        """Disconnect all clients, write everything to disk, and stop."""
         if self._process is None:
             return
         stop_postmaster(psutil.Process(self._process.pid) if self._process.poll() is None else None)
@@ -80,7 +80,7 @@ class PostgresProcess:
         self._process = None
 
     def kill(self) -> None:
-        """End a server that hangs, at once; recovery at the next start keeps all that was committed."""
+        """Stop a server that hangs immediately; crash recovery at the next start restores all commits."""
         if self._process is not None and self._process.poll() is None:
             end_at_once(psutil.Process(self._process.pid), how=signal.SIGQUIT)
             self._process.wait(_IMMEDIATE_STOP_TIMEOUT_SECONDS)
@@ -91,7 +91,7 @@ class PostgresProcess:
         self.port = ports.free_port()
 
     def _spawn(self) -> None:
-        grant_passage(self._home.postgres, self._account)
+        allow_traversal(self._home.postgres, self._account)
         command = [self._binaries["postgres"], "-D", str(self._home.postgres)]
         for name, value in self._fixed_settings().items():
             command += ["-c", f"{name}={value}"]
@@ -103,7 +103,7 @@ class PostgresProcess:
                 stderr=log,
                 cwd="/",
                 env=cluster.postgres_environment(),
-                # Ctrl-C reaches a whole foreground group; the supervisor alone decides the order of stopping.
+                # Ctrl-C signals the whole foreground process group; only the supervisor decides what stops when.
                 start_new_session=True,
                 **self._account.popen_options,  # type: ignore[call-overload]
             )
@@ -112,13 +112,13 @@ class PostgresProcess:
         return {
             "listen_addresses": ports.HOST,
             "port": str(self.port),
-            # A socket file would be bound by the short limit on such paths; TCP with a password serves everyone.
+            # The path of a Unix socket could be too long; all clients use TCP and a password.
             "unix_socket_directories": "",
             "fsync": "on",
             "synchronous_commit": "on",
             "full_page_writes": "on",
             "password_encryption": "scram-sha-256",
-            # A statement that fails is told to who sent it; its values are not for the log.
+            # Errors are reported to the client; the values of failed statements do not belong in the log.
             "log_min_messages": "log",
             "log_min_error_statement": "panic",
             "log_error_verbosity": "terse",
@@ -141,7 +141,7 @@ class PostgresProcess:
 
 
 def stop_postmaster(process: psutil.Process | None) -> None:
-    """End a Postgres server: fast, and at once if that hangs; neither loses a commit."""
+    """Stop a Postgres server: fast shutdown, then immediate shutdown if that hangs. Neither loses commits."""
     if process is None:
         return
     for how, timeout_seconds in (
@@ -150,11 +150,13 @@ def stop_postmaster(process: psutil.Process | None) -> None:
     ):
         try:
             process.send_signal(how)
-            process.send_signal(signal.SIGCONT)  # One that was stopped hears nothing else.
+            process.send_signal(signal.SIGCONT)  # A suspended process handles signals only after SIGCONT.
         except psutil.NoSuchProcess:
             return
         except psutil.AccessDenied as error:
-            raise StackError(f"no permission to stop Postgres, pid {process.pid}; stop it as its own user") from error
+            raise StackError(
+                f"no permission to stop Postgres, pid {process.pid}; stop it as the user that runs it"
+            ) from error
         if wait_for_end(process, timeout_seconds=timeout_seconds):
             return
         _logger.warning("Postgres, pid %d, did not end within %.0f s of %s", process.pid, timeout_seconds, how.name)
@@ -163,17 +165,17 @@ def stop_postmaster(process: psutil.Process | None) -> None:
 
 
 def stop_left_over(home: Home) -> bool:
-    """Stop a Postgres whose supervisor was killed; True if there was one."""
+    """Stop a Postgres whose supervisor was killed; return whether there was one."""
     left_over = cluster.running_postmaster(home)
     if left_over is None:
         return False
-    _logger.warning("stopping Postgres, pid %d, which an earlier stack left behind", left_over.pid)
+    _logger.warning("stopping a Postgres, pid %d, that an earlier stack left running", left_over.pid)
     stop_postmaster(left_over)
     return True
 
 
 def _end_orphans(home: Home) -> None:
-    """End what a killed server left: a new one does not start while any of them is attached to the old memory."""
+    """Kill the children of a killed server: while they use its shared memory, a new server does not start."""
     for process in processes_in(home.postgres, name="postgres"):
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -181,7 +183,7 @@ def _end_orphans(home: Home) -> None:
 
 
 def _says_ready(pid_file: Path, pid: int) -> bool:
-    """Read the server's own status line: it is `ready` once recovery is over and connections are taken."""
+    """Return whether the status line of the pid file says `ready`: recovery is over and connections are accepted."""
     try:
         lines = pid_file.read_text().splitlines()
     except FileNotFoundError:
@@ -201,5 +203,5 @@ def _tail(path: Path, *, since: int) -> str:
 
 def _explain(said: str) -> str:
     if "No space left on device" in said:
-        return "the disk is full; free some space and start again, nothing committed is lost"
-    return cluster.last_words(said)
+        return "the disk is full; free some space and start again; no committed data is lost"
+    return cluster.last_lines(said)

@@ -1,4 +1,4 @@
-"""Processes that are not our children: finding them, waiting for them, ending them."""
+"""Find, wait for and end processes that are not children of this one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END_SECONDS = 3.0
 
 
 def wait_for_end(process: psutil.Process, *, timeout_seconds: float) -> bool:
-    """Wait until a process has ended; False if it still runs after the timeout."""
+    """Wait until a process has ended; return False if it still runs after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while not has_ended(process):
         if time.monotonic() >= deadline:
@@ -26,16 +26,16 @@ def wait_for_end(process: psutil.Process, *, timeout_seconds: float) -> bool:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Say whether a process is over, collected by its parent or not."""
+    """Return whether a process has ended; a zombie counts as ended."""
     try:
-        # A container's first process may take its time to collect the dead, which do nothing any more.
+        # The init process of a container may be slow to reap zombies.
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
 def processes_in(folder: Path, *, name: str) -> Iterator[psutil.Process]:
-    """Yield the processes of one program that work in a folder, where the system lets us look."""
+    """Yield the processes of a program whose working directory is a folder, as far as the system shows them."""
     real_folder = os.path.realpath(folder)
     for process in psutil.process_iter(["name"]):
         with suppress(psutil.Error, OSError):
@@ -44,10 +44,10 @@ def processes_in(folder: Path, *, name: str) -> Iterator[psutil.Process]:
 
 
 def end_at_once(process: psutil.Process, *, how: signal.Signals = signal.SIGTERM) -> None:
-    """End a process that may hang: ask, and do not wait long."""
+    """Signal a process that may hang, and kill it if it does not end soon."""
     with suppress(psutil.NoSuchProcess):
         process.send_signal(how)
-        process.send_signal(signal.SIGCONT)  # One that was stopped hears nothing else.
+        process.send_signal(signal.SIGCONT)  # A suspended process handles signals only after SIGCONT.
         if not wait_for_end(process, timeout_seconds=_END_SECONDS):
             process.kill()
             wait_for_end(process, timeout_seconds=_END_SECONDS)

@@ -1,4 +1,4 @@
-"""What a start tells whoever waits for it, in the same process or through a pipe."""
+"""Progress reports of a start, within a process or through a pipe."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Protocol
 
 
 class Progress(Protocol):
-    """Listens to a start."""
+    """Receives the progress of a start."""
 
     def phase(self, text: str) -> None:
         """A new phase began."""
 
     def note(self, text: str) -> None:
-        """Something the user should know, that is no failure."""
+        """Something that the user should know, but not an error."""
 
 
 class SilentProgress:
-    """Listens to nothing."""
+    """Ignores all reports."""
 
     def phase(self, text: str) -> None:
         pass
@@ -31,7 +31,7 @@ class SilentProgress:
 
 
 class PipeProgress:
-    """Writes each event as a line of JSON to a pipe whose reader may be gone."""
+    """Writes each event to a pipe as a line of JSON; the reader may be gone."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -43,34 +43,34 @@ class PipeProgress:
         self._send({"event": "note", "text": text})
 
     def ready(self) -> None:
-        """The stack serves; nothing follows."""
+        """The stack is ready; the last event."""
         self._send({"event": "ready"})
         self.close()
 
     def busy(self) -> None:
-        """Another process has the lock; nothing follows."""
+        """Another process holds the lock; the last event."""
         self._send({"event": "busy"})
         self.close()
 
     def failed(self, message: str) -> None:
-        """The start failed; nothing follows."""
+        """The start failed; the last event."""
         self._send({"event": "failed", "text": message})
         self.close()
 
     def close(self) -> None:
-        """Let the reader see the end."""
+        """Close the pipe, so that its reader sees the end."""
         with suppress(OSError):
             os.close(self._descriptor)
         self._descriptor = -1
 
     def _send(self, event: dict[str, Any]) -> None:
-        # Whoever asked for the start may have been interrupted; the start goes on without an audience.
+        # The reader may have been interrupted; the start continues without it.
         with suppress(OSError):
             os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
 def read_events(descriptor: int, *, silence_seconds: float | None = None) -> Iterator[dict[str, str]]:
-    """Yield the events of a `PipeProgress` until it is closed; raise TimeoutError after a silence."""
+    """Yield the events of a `PipeProgress` until it is closed; TimeoutError if none arrives for `silence_seconds`."""
     unread = b""
     try:
         while True:

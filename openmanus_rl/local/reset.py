@@ -1,4 +1,4 @@
-"""Empty the record and keep the installation: its users, members, keys and schema."""
+"""Delete all records and stored files; users, members, keys and the schema stay."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.home import Home
 from openmanus_rl.transport.postgres import PostgresConnection
 
-# Who may use the installation is no part of the record.
+# Members are users of the installation, not recorded data.
 _KEPT = ("members",)
 
 
 def count_records(admin: Admin) -> dict[str, int]:
-    """Return what a reset would remove."""
-    with admin.session(attempt="look at the record") as connection:
+    """Count what a reset would remove."""
+    with admin.session(attempt="count the records") as connection:
         counts = {
             "runs": "select count(*) from public.training_runs",
             "running": "select count(*) from public.training_runs where status = 'running'",
@@ -27,15 +27,15 @@ def count_records(admin: Admin) -> dict[str, int]:
 
 
 def reset_record(home: Home, admin: Admin) -> None:
-    """Remove every run, rollout, metric, task and stored file, in one transaction; then the files themselves."""
-    with admin.session(attempt="reset the record") as connection, connection.transaction():
+    """Delete every run, rollout, metric, task and stored object in one transaction, then the files on disk."""
+    with admin.session(attempt="delete the records") as connection, connection.transaction():
         tables = connection.execute(
             "select string_agg(format('%%I.%%I', schemaname, tablename), ', ') from pg_catalog.pg_tables"
             " where schemaname in ('public', 'internal') and tablename <> all (%s)",
             [list(_KEPT)],
         ).fetchone()
         connection.execute(f"truncate {tables and tables[0]}".encode())
-        # The row that stands for all that belongs to no run is part of the schema.
+        # The row for records without a run is part of the schema.
         connection.execute(b"insert into public.activity (training_run_id) values (null)")
         removed = connection.execute(b"delete from storage.objects returning version::text").fetchall()
     for (version,) in removed:

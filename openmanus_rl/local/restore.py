@@ -1,4 +1,4 @@
-"""Load a backup beside the data that is there, and let the two change places once it is whole."""
+"""Restore a backup: load it into a new database, and swap the two once it is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from openmanus_rl.local.home import Home
 from openmanus_rl.transport.postgres import PostgresConnection
 
 _NEW, _OLD = "restoring_", "before_restore_"
-# Databases are renamed from outside of them.
+# A database cannot be renamed by a connection to it.
 _OUTSIDE = "template1"
 _LOCK_KEY = 7_301_956_220_412
 _SWAP_ATTEMPTS = 10
@@ -31,7 +31,7 @@ _SWAP_ATTEMPTS = 10
 def restore_backup(
     home: Home, admin: Admin, path: Path, manifest: dict[str, Any], *, progress: BackupProgress
 ) -> dict[str, Any]:
-    """Replace the database and the stored files by those of a checked backup; all of it, or nothing."""
+    """Replace the database and the stored files with those of a checked backup, completely or not at all."""
     require_readable(path, manifest)
     mark = os.urandom(4).hex()
     new, old = f"{_NEW}{mark}", f"{_OLD}{mark}"
@@ -44,8 +44,8 @@ def restore_backup(
             progress.phase("Checking what was loaded")
             _compare(admin, new, manifest)
             migrations.migrate(admin.url(new), folder=find_assets().migrations, place=f"the database in {path}")
-            _take_properties(outside, new)
-            progress.phase("Changing over")
+            _copy_properties(outside, new)
+            progress.phase("Swapping the databases")
             _swap(admin, outside, new=new, old=old)
         except BaseException:
             _undo(home, admin, new, manifest)
@@ -55,18 +55,18 @@ def restore_backup(
 
 
 def require_readable(path: Path, manifest: dict[str, Any]) -> None:
-    """Refuse a backup of a newer version, before anything is touched."""
+    """Refuse a backup of a newer version, before anything is changed."""
     known = migrations.find_migrations(find_assets().migrations)[-1].version
     if str(manifest.get("migration")) > known:
         raise StackError(
-            f"{path} was made by openmanus-rl {manifest.get('version')}, whose database is newer than this version's; "
+            f"{path} was made by openmanus-rl {manifest.get('version')}, whose schema is newer than this version's; "
             "run `pip install --upgrade openmanus-rl`"
         )
 
 
 def holds_records(admin: Admin) -> bool:
-    """Say whether the running stack holds anything that a restore would replace."""
-    with admin.session(attempt="look at the database") as connection:
+    """Return whether the running stack holds data that a restore would replace."""
+    with admin.session(attempt="check whether the database is empty") as connection:
         found = connection.execute(
             b"select exists (select from public.training_runs) or exists (select from public.rollouts)"
             b" or exists (select from public.environments) or exists (select from storage.objects)"
@@ -76,7 +76,7 @@ def holds_records(admin: Admin) -> bool:
 
 
 def stored_versions(manifest: dict[str, Any]) -> list[str]:
-    """Return the versions of stored objects that a backup holds."""
+    """Return the versions of the stored objects in a backup."""
     return [match[1] for name in manifest["members"] if (match := archive.STORED.fullmatch(name))]
 
 
@@ -85,7 +85,7 @@ def _alone(admin: Admin) -> Iterator[PostgresConnection]:
     with admin.session(_OUTSIDE, attempt="restore the database") as connection:
         taken = connection.execute("select pg_try_advisory_lock(%s)", [_LOCK_KEY]).fetchone()
         if not taken or not taken[0]:
-            raise ConflictError("another restore is under way; wait for its end")
+            raise ConflictError("another restore is running; wait until it has ended")
         yield connection
 
 
@@ -99,13 +99,13 @@ def _load(home: Home, admin: Admin, path: Path, new: str, manifest: dict[str, An
         else:
             content.drain()
             continue
-        # It was checked a moment ago, and might have changed since.
+        # The file was checked before, but may have changed since.
         if content.hexdigest() != manifest["members"][name]["sha256"]:
-            raise StackError(f"{path} changed while it was read: {name} is another; nothing was restored")
+            raise StackError(f"{path}: {name} changed while it was read; nothing was restored; try again")
 
 
 def _make_roles(admin: Admin, names: list[str]) -> None:
-    """Make the roles that own or may use something in the dump, where they are unknown; they may not sign in."""
+    """Create the roles that the dump refers to, if they do not exist; they cannot log in."""
     with admin.session(attempt="restore the database's roles") as connection:
         known = {row[0] for row in connection.execute("select rolname from pg_catalog.pg_roles")}
         for name in sorted(set(names) - known):
@@ -123,7 +123,7 @@ def _load_database(admin: Admin, new: str, content: HashedStream) -> None:
 
 
 def _store(home: Home, version: str, content: HashedStream) -> None:
-    """Write a stored file under its version; versions never change, so one that is there already is the same."""
+    """Write a stored file; the content of a version never changes, so an existing file is the same."""
     folder = home.storage / version[:2]
     folder.mkdir(mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=f"{version}.", suffix=".uploading")
@@ -146,12 +146,12 @@ def _compare(admin: Admin, new: str, manifest: dict[str, Any]) -> None:
             found = connection.execute(f"select count(*) from {table}".encode()).fetchone()
             if found is None or found[0] != expected:
                 raise StackError(
-                    f"the backup's {table} holds {expected} rows and {found and found[0]} were loaded; "
+                    f"table {table} has {expected} rows in the backup, and {found and found[0]} were loaded; "
                     "nothing was restored"
                 )
 
 
-# What a database has beside its content, as statements about another one.
+# The owner, privileges and settings of a database, as statements for another one.
 _PROPERTIES = """
 with present as (select oid, datdba, datacl from pg_catalog.pg_database where datname = %(present)s::text),
 settings as (
@@ -173,14 +173,14 @@ select format('alter database %%I set %%I = %%s', %(new)s::text, name, value) fr
 """
 
 
-def _take_properties(outside: PostgresConnection, new: str) -> None:
-    """Give the new database the owner, rights and settings of the present one, which no dump of it holds."""
+def _copy_properties(outside: PostgresConnection, new: str) -> None:
+    """Copy the owner, privileges and settings of the current database, which a dump does not contain."""
     for (statement,) in outside.execute(_PROPERTIES, {"present": CURRENT, "new": new}).fetchall():
         outside.execute(statement.encode())
 
 
 def _swap(admin: Admin, outside: PostgresConnection, *, new: str, old: str) -> None:
-    """Rename both in one transaction. The first rename lets nobody in and waits until all are out."""
+    """Rename both in one transaction; the first rename blocks new connections and waits for the others to end."""
     done = threading.Event()
     thread = threading.Thread(target=_disconnect_all, args=(admin, new, done), name="restore-disconnect", daemon=True)
     thread.start()
@@ -200,7 +200,7 @@ def _swap(admin: Admin, outside: PostgresConnection, *, new: str, old: str) -> N
 
 
 def _disconnect_all(admin: Admin, new: str, done: threading.Event) -> None:
-    with admin.session(_OUTSIDE, attempt="disconnect the database's users") as connection:
+    with admin.session(_OUTSIDE, attempt="disconnect the clients of the database") as connection:
         while not done.wait(0.05):
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_catalog.pg_stat_activity where datname in (%s, %s)",
@@ -209,23 +209,23 @@ def _disconnect_all(admin: Admin, new: str, done: threading.Event) -> None:
 
 
 def _finish(home: Home, admin: Admin, outside: PostgresConnection, old: str) -> None:
-    """Drop the database that was replaced, and the files that only it named."""
-    with admin.session(old, attempt="look at the replaced database") as connection:
+    """Drop the replaced database, and delete the files that only it references."""
+    with admin.session(old, attempt="list the files of the replaced database") as connection:
         named_before = {row[0] for row in connection.execute(VERSIONS.encode())}
     outside.execute(f"drop database {old} with (force)".encode())
-    _remove_unnamed(home, admin, named_before)
+    _remove_unreferenced(home, admin, named_before)
 
 
 def _undo(home: Home, admin: Admin, new: str, manifest: dict[str, Any]) -> None:
-    """Remove what a restore that failed had loaded; where Postgres is away, the next restore does."""
+    """Remove what a failed restore had loaded; if Postgres is unreachable, the next restore does it."""
     with suppress(OpenManusError):
-        with admin.session(_OUTSIDE, attempt="remove what was loaded") as connection:
+        with admin.session(_OUTSIDE, attempt="remove a failed restore") as connection:
             connection.execute(f"drop database if exists {new} with (force)".encode())
-        _remove_unnamed(home, admin, set(stored_versions(manifest)))
+        _remove_unreferenced(home, admin, set(stored_versions(manifest)))
 
 
-def _remove_unnamed(home: Home, admin: Admin, versions: set[str]) -> None:
-    with admin.session(attempt="look at the stored files") as connection:
+def _remove_unreferenced(home: Home, admin: Admin, versions: set[str]) -> None:
+    with admin.session(attempt="list the stored files") as connection:
         named = {row[0] for row in connection.execute(VERSIONS.encode())}
     for version in versions - named:
         if archive.STORED.fullmatch(f"storage/{version}"):
@@ -233,7 +233,7 @@ def _remove_unnamed(home: Home, admin: Admin, versions: set[str]) -> None:
 
 
 def _clear_left_over(home: Home, admin: Admin, outside: PostgresConnection) -> None:
-    """End what a restore that was killed had begun: one that had changed over is finished, any other never was."""
+    """Clean up after killed restores: finish one that had swapped the databases, discard any other."""
     names = [row[0] for row in outside.execute("select datname from pg_catalog.pg_database").fetchall()]
     for name in names:
         if name.startswith(_OLD):

@@ -1,9 +1,9 @@
-"""Who connects to the embedded Postgres: nobody but the start-up is its superuser.
+"""The roles that connect to the embedded Postgres. Only the start-up uses the superuser.
 
 | role | connects | may |
 |---|---|---|
-| `postgres` | the start-up, to make the others | everything |
-| `openmanus_owner` | `DATABASE_URL`, migrations | all of this database, which it owns; make roles and databases |
+| `postgres` | the start-up, to create the others | everything |
+| `openmanus_owner` | `DATABASE_URL`, migrations | everything in this database, its own; create roles and databases |
 | `authenticator` | the gateway | act as `anon`, `authenticated` and `service_role`; `auth` and `storage` |
 | `openmanus_recorder` | the recorder | what `service_role` may: write and read the record |
 """
@@ -19,16 +19,16 @@ OWNER = "openmanus_owner"
 API = "authenticator"
 RECORDER = "openmanus_recorder"
 
-# The attributes of each role, set anew at every start: what somebody added meanwhile is taken back.
+# The attributes of each role. Every start sets them, and so reverts manual changes.
 _ATTRIBUTES = {
     OWNER: "createdb createrole bypassrls inherit",
     API: "nocreatedb nocreaterole bypassrls inherit",
     RECORDER: "nocreatedb nocreaterole bypassrls inherit",
 }
 
-# Stacks of earlier versions ran everything as the superuser, who therefore owns what they made. What the schema watch
-# needs stays the superuser's, since only a superuser's event triggers fire for everybody.
-_HAND_OVER = f"""
+# Earlier versions did everything as the superuser: transfer what it owns. Event triggers, which watch the schema, stay,
+# because only those of a superuser fire for everybody.
+_TRANSFER_OWNERSHIP = f"""
 do $$
 declare
   command text;
@@ -67,8 +67,8 @@ end $$
 """
 
 
-# Whoever makes the schema anew, as a restored dump does, makes one that nobody else may use.
-_OPEN_PUBLIC = f"""
+# A schema that was created again, for example by restoring a dump, has no grants.
+_GRANT_PUBLIC_USAGE = f"""
 do $$
 begin
   if to_regnamespace('public') is not null then
@@ -77,7 +77,7 @@ begin
 end $$
 """
 
-# What dumps, loads and measurements want, and none of which leads out of the database.
+# Used by dumps, loads and benchmarks; none of these gives access beyond the database.
 _AS_ON_HOSTED_PROJECTS = f"""
 grant pg_monitor, pg_checkpoint to {OWNER};
 grant set on parameter session_replication_role to {OWNER};
@@ -85,39 +85,39 @@ grant set on parameter session_replication_role to {OWNER};
 
 
 def superuser_url(keys: Keys, port: int) -> str:
-    """Return the URL for what only the start-up does; it is published nowhere."""
+    """Return the superuser's URL, which only the start-up uses and which is not published."""
     return _url(SUPERUSER, keys.superuser_password, port)
 
 
 def owner_url(keys: Keys, port: int) -> str:
-    """Return the URL that users and their programs get."""
+    """Return the URL for users and their programs."""
     return _url(OWNER, keys.database_password, port)
 
 
 def api_url(keys: Keys, port: int) -> str:
-    """Return the URL that the gateway connects with."""
+    """Return the URL for the gateway."""
     return _url(API, keys.api_password, port)
 
 
 def recorder_url(keys: Keys, port: int) -> str:
-    """Return the URL that the recorder connects with."""
+    """Return the URL for the recorder."""
     return _url(RECORDER, keys.recorder_password, port)
 
 
 def ensure_roles(keys: Keys, port: int) -> None:
-    """Let each role in with its own password, and give the owner what the superuser still owns."""
+    """Set the attributes and password of each role, and transfer to the owner what the superuser still owns."""
     passwords = {OWNER: keys.database_password, API: keys.api_password, RECORDER: keys.recorder_password}
-    with session(superuser_url(keys, port), attempt="set up the database's roles") as connection:
+    with session(superuser_url(keys, port), attempt="set up the database roles") as connection:
         connection.execute("set local statement_timeout = 0")
         for role, password in passwords.items():
-            _admit(connection, role, password)
-        connection.execute(_HAND_OVER)
-        connection.execute(_OPEN_PUBLIC)
+            _configure_role(connection, role, password)
+        connection.execute(_TRANSFER_OWNERSHIP)
+        connection.execute(_GRANT_PUBLIC_USAGE)
         connection.execute(_AS_ON_HOSTED_PROJECTS)
 
 
-def _admit(connection: PostgresConnection, role: str, password: str) -> None:
-    # Digested here: a statement that fails is logged, and must not hold a password.
+def _configure_role(connection: PostgresConnection, role: str, password: str) -> None:
+    # Hashed here, because the log of a failed statement must not contain a password.
     digest = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     attributes = f"login nosuperuser noreplication {_ATTRIBUTES[role]}"
     connection.execute(f"alter role {role} with {attributes} password '{digest}'".encode())

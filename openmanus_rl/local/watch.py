@@ -1,4 +1,4 @@
-"""Notices a part that runs but does not answer: a process can hang without ever ending."""
+"""Detects a part of the stack that hangs: it runs, but does not respond."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _PAUSE_SECONDS = 5.0
 _PAUSE_AFTER_SILENCE_SECONDS = 1.0
 _ANSWER_TIMEOUT_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 10.0
-# A gateway that computes may be busy with one large request; one that does not even compute waits for nothing.
-_IDLE_LOOKS = 3
+# A silent gateway that uses the CPU may be busy with a large request; one that does not use it hangs.
+_IDLE_CHECKS = 3
 _BUSY_SECONDS = 120.0
-# The health check begins a transaction at each look, so that a pool which works is never silent for long.
+# Each health check begins a transaction, so a working connection pool is never silent for long.
 _DATABASE_SILENCE_SECONDS = 60.0
 _POSTGRES_SILENCE_SECONDS = 30.0
 
-# Loopback must not go through a proxy that the environment names for the outside.
+# Ignore the proxies of the environment: they must not be used for loopback addresses.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Watched(Protocol):
-    """A part that is ready and may be asked; None while it is not."""
+    """A part of the stack; its `serving_pid` is None while it is not ready."""
 
     @property
     def serving_pid(self) -> int | None: ...
@@ -48,8 +48,8 @@ class Complaint:
     reason: str
 
 
-class PostgresJudge:
-    """Tells when Postgres has not answered for too long."""
+class PostgresMonitor:
+    """Detects a Postgres that has not accepted connections for too long."""
 
     def __init__(self, part: Watched, *, answers: Callable[[], bool]) -> None:
         self._part = part
@@ -57,8 +57,8 @@ class PostgresJudge:
         self._pid: int | None = None
         self._silent_since: float | None = None
 
-    def look(self, now: float) -> Complaint | None:
-        """Ask once; return a complaint when the silence has lasted."""
+    def check(self, now: float) -> Complaint | None:
+        """Try to connect once; return a complaint if all attempts have failed for too long."""
         pid = self._part.serving_pid
         if pid != self._pid:
             self._pid, self._silent_since = pid, None
@@ -68,16 +68,16 @@ class PostgresJudge:
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since < _POSTGRES_SILENCE_SECONDS:
             return None
-        return Complaint(pid, f"it takes no connection for {now - self._silent_since:.0f} s")
+        return Complaint(pid, f"it has accepted no connection for {now - self._silent_since:.0f} s")
 
     @property
-    def well(self) -> bool:
-        """Whether Postgres answered at the last look."""
+    def healthy(self) -> bool:
+        """Whether Postgres accepted a connection at the last check."""
         return self._pid is not None and self._silent_since is None
 
 
-class GatewayJudge:
-    """Tells a gateway that hangs from one that is busy."""
+class GatewayMonitor:
+    """Distinguishes a gateway that hangs from one that is busy."""
 
     def __init__(
         self,
@@ -94,10 +94,10 @@ class GatewayJudge:
         self._pid: int | None = None
         self._silent_since: float | None = None
         self._last_cpu_seconds = -1.0
-        self._idle_looks = 0
+        self._idle_checks = 0
 
-    def look(self, now: float, *, postgres_is_well: bool) -> Complaint | None:
-        """Ask once; return a complaint when it hangs, or has lost a database that answers others."""
+    def check(self, now: float, *, postgres_is_healthy: bool) -> Complaint | None:
+        """Send a request once; return a complaint if it hangs, or cannot reach a Postgres that works."""
         pid = self._part.serving_pid
         if pid != self._pid:
             self._pid = pid
@@ -106,36 +106,38 @@ class GatewayJudge:
             return None
         database_silence = self._alive()
         if database_silence is None:
-            return self._judge_silence(pid, now)
+            return self._check_silence(pid, now)
         self._forget()
-        if not postgres_is_well or self._healthy() or database_silence < _DATABASE_SILENCE_SECONDS:
+        if not postgres_is_healthy or self._healthy() or database_silence < _DATABASE_SILENCE_SECONDS:
             return None
-        return Complaint(pid, f"it has not reached Postgres for {database_silence:.0f} s, though Postgres answers")
+        return Complaint(
+            pid, f"it has not reached Postgres for {database_silence:.0f} s, although Postgres accepts connections"
+        )
 
     @property
     def silent(self) -> bool:
-        """Whether it did not answer at the last look."""
+        """Whether it did not respond at the last check."""
         return self._silent_since is not None
 
-    def _judge_silence(self, pid: int, now: float) -> Complaint | None:
+    def _check_silence(self, pid: int, now: float) -> Complaint | None:
         cpu_seconds = self._cpu_seconds(pid)
-        self._idle_looks = self._idle_looks + 1 if cpu_seconds == self._last_cpu_seconds else 0
+        self._idle_checks = self._idle_checks + 1 if cpu_seconds == self._last_cpu_seconds else 0
         self._last_cpu_seconds = cpu_seconds
         self._silent_since = now if self._silent_since is None else self._silent_since
-        if self._idle_looks >= _IDLE_LOOKS - 1:
-            return Complaint(pid, "it neither answers nor computes")
+        if self._idle_checks >= _IDLE_CHECKS - 1:
+            return Complaint(pid, "it does not respond and uses no CPU")
         if now - self._silent_since >= _BUSY_SECONDS:
-            return Complaint(pid, f"it computes without an answer for {now - self._silent_since:.0f} s")
+            return Complaint(pid, f"it has used the CPU without responding for {now - self._silent_since:.0f} s")
         return None
 
     def _forget(self) -> None:
-        self._silent_since, self._last_cpu_seconds, self._idle_looks = None, -1.0, 0
+        self._silent_since, self._last_cpu_seconds, self._idle_checks = None, -1.0, 0
 
 
 class Watch(threading.Thread):
-    """Looks at both parts every few seconds, beside the supervisor, which an unanswered question would hold up."""
+    """Checks both parts every few seconds, in a thread, because a check may block and the supervisor must not."""
 
-    def __init__(self, postgres: PostgresJudge, gateway: GatewayJudge, *, on_complaint: Callable[[], None]) -> None:
+    def __init__(self, postgres: PostgresMonitor, gateway: GatewayMonitor, *, on_complaint: Callable[[], None]) -> None:
         super().__init__(name="stack-watch", daemon=True)
         self._postgres = postgres
         self._gateway = gateway
@@ -147,26 +149,28 @@ class Watch(threading.Thread):
         pause = _PAUSE_SECONDS
         while not self._ended.wait(pause):
             try:
-                self._look()
-            except Exception:  # Nobody else watches: whatever went wrong, look again.
-                _logger.exception("the stack could not be watched")
-            pause = _PAUSE_AFTER_SILENCE_SECONDS if self._gateway.silent or not self._postgres.well else _PAUSE_SECONDS
+                self._check()
+            except Exception:  # The checks must go on, whatever went wrong.
+                _logger.exception("the check of the stack failed")
+            pause = (
+                _PAUSE_AFTER_SILENCE_SECONDS if self._gateway.silent or not self._postgres.healthy else _PAUSE_SECONDS
+            )
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._ended.set()
 
     def complaint_about(self, part: Watched) -> str | None:
-        """Return why the process of a part must be replaced, once."""
+        """Return and forget why the process of a part must be replaced."""
         pid = part.serving_pid
         return self._complaints.pop(pid, None) if pid is not None else None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         complaints = [
-            self._postgres.look(time.monotonic()),
-            self._gateway.look(time.monotonic(), postgres_is_well=self._postgres.well),
+            self._postgres.check(time.monotonic()),
+            self._gateway.check(time.monotonic(), postgres_is_healthy=self._postgres.healthy),
         ]
-        # Only what the last look found: whoever answered since may stay.
+        # Only the results of the last check: a part that responds again stays.
         self._complaints = {complaint.pid: complaint.reason for complaint in complaints if complaint is not None}
         if self._complaints:
             self._on_complaint()
@@ -175,10 +179,10 @@ class Watch(threading.Thread):
 def watch(
     postgres: Watched, gateway: Watched, *, url: str, database_url: str, on_complaint: Callable[[], None]
 ) -> Watch:
-    """Return a watch over a running stack."""
+    """Return a thread that checks a running stack."""
     return Watch(
-        PostgresJudge(postgres, answers=lambda: postgres_answers(database_url)),
-        GatewayJudge(
+        PostgresMonitor(postgres, answers=lambda: postgres_answers(database_url)),
+        GatewayMonitor(
             gateway,
             alive=lambda: database_silence_seconds(url),
             healthy=lambda: check_health(url, timeout_seconds=_HEALTH_TIMEOUT_SECONDS).ok,
@@ -189,24 +193,26 @@ def watch(
 
 
 def diagnose(url: str, database_url: str) -> str:
-    """Say which part of a stack that is not well does not answer."""
+    """Return which part of an unhealthy stack does not respond."""
     if database_silence_seconds(url) is None:
-        return "the gateway does not answer; its supervisor restarts it within half a minute if it hangs"
+        return "the gateway does not respond; its supervisor restarts it within half a minute if it hangs"
     if not postgres_answers(database_url):
-        return "Postgres does not answer; its supervisor restarts it within a minute if it hangs"
-    return "the gateway and Postgres answer, the gateway does not reach Postgres; its supervisor restarts it"
+        return "Postgres does not respond; its supervisor restarts it within a minute if it hangs"
+    return (
+        "the gateway and Postgres respond, but the gateway cannot reach Postgres; its supervisor restarts the gateway"
+    )
 
 
 def postgres_answers(database_url: str) -> bool:
-    """Say whether a Postgres takes connections, or says why it does not."""
-    # Here, not above: slow to import, and `status` needs it only where something is wrong.
+    """Return whether a Postgres responds, with a connection or with an error."""
+    # Imported here because it is slow, and `status` needs it only if something is wrong.
     from openmanus_rl.transport.postgres import answers
 
     return answers(database_url, timeout_seconds=_ANSWER_TIMEOUT_SECONDS)
 
 
 def database_silence_seconds(url: str) -> float | None:
-    """Return how long ago the gateway last reached Postgres; None when the gateway does not answer."""
+    """Return how long ago the gateway last reached Postgres; None if the gateway does not respond."""
     try:
         with _direct.open(f"{url}/gateway/alive", timeout=_ANSWER_TIMEOUT_SECONDS) as response:
             return float(json.load(response)["database_silent_ms"]) / 1000
@@ -216,7 +222,7 @@ def database_silence_seconds(url: str) -> float | None:
         return None
     except (ValueError, KeyError, TypeError):
         pass
-    return 0.0  # It answers, if only as a gateway of another version does.
+    return 0.0  # It responds, although in the format of another version.
 
 
 def _cpu_seconds(pid: int) -> float:

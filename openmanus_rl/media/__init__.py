@@ -1,1 +1,1 @@
-"""Bytes by content: pictures, videos and files of records."""
+"""Media of records: images, videos and files, addressed by their content."""

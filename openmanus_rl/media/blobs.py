@@ -1,8 +1,7 @@
-"""The bytes of a spool: `blobs/<name>` beside its records, from the call that recorded them until they are delivered.
+"""The media of a spool: files `blobs/<name>` next to its records, kept until they are delivered.
 
-A record says by fields of its own, which never reach the database, what becomes of its bytes: `_blob` names the file
-that goes to storage before the record is loaded; `_unkept` is the reason for which there is none, and the record is
-refused with it.
+Two internal fields of a record, which are not stored in the database, refer to its content: `_blob` names the file that
+is uploaded before the record is loaded; `_unkept` is the reason why there is no file, with which the record is refused.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ Record = dict[str, Any]
 _OF_CHECKPOINTS = ("id", "training_run_id", "checkpoint_number", "step")
 _REMEMBERED_NAMES = 4096
 _COPY_BYTES = 64 * 1024 * 1024
-# What a kernel or a file system says that can't copy within itself.
+# Errors of kernels and file systems that cannot copy within the file system.
 _NO_KERNEL_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
 class BlobStore:
-    """Keeps content in a spool's folder, once each; threads may share it, a forked child needs one of its own."""
+    """Stores content in a spool's folder, each once. Thread-safe; a forked child needs its own."""
 
     def __init__(self, spool_folder: Path) -> None:
         self._folder = spool_folder
@@ -58,7 +57,7 @@ class BlobStore:
         self._lock = threading.Lock()
 
     def keep(self, blob: Blob) -> bool:
-        """Write content down, unless it was before; False, and a line in the log, if there is no room for it."""
+        """Write content to the folder, unless it is there; return False and log an error if that fails."""
         if blob.name in self._names:
             return True
         if not self._write(blob.name, blob):
@@ -70,7 +69,7 @@ class BlobStore:
         return True
 
     def keep_file(self, file: Path, *, name: str) -> bool:
-        """Copy a file as it is now, under a name that nothing else has; False if that fails."""
+        """Copy a file in its current state under a unique name; return False if that fails."""
         return self._write(name, file)
 
     def _write(self, name: str, content: Blob | Path) -> bool:
@@ -84,7 +83,7 @@ class BlobStore:
                 _fill(file, content)
             aside.replace(target)
         except OSError as error:
-            _logger.error("%s could not be written down, so it is lost: %s", name, error)
+            _logger.error("%s could not be written to the spool and is lost: %s", name, error)
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
             return False
@@ -94,11 +93,11 @@ class BlobStore:
 def media_record(
     store: BlobStore, data: Any, *, run_id: str, kind: str, **fields: Any
 ) -> tuple[Record | None, str | None]:
-    """Keep content and return the record of kind "media" to append, and the path within the bucket; it never raises.
+    """Store content; return the record of kind "media" to append and the path in the bucket. Never raises.
 
-    `data` is what `as_blob` takes or returns, fields are further columns of the table. Of what can't be kept there is
-    a record, which will be refused with the reason, and no path. Where there was no room on the disk there is no record
-    either: it is lost, and for the caller to count.
+    `data` is what `as_blob` takes or returns, `fields` are further columns of the table. For content that cannot be
+    stored, the record will be refused with the reason, and there is no path. If writing to the disk failed, there is no
+    record either: the content is lost, and the caller must count it.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     record = {"id": new_id(), "training_run_id": run_id, "kind": kind, **given}
@@ -108,7 +107,7 @@ def media_record(
     if not store.keep(content):
         return None, None
     path, facts = content.path(run_id), content.fields()
-    # Whoever made it may know its type or its size as a picture better, but not what it is named by.
+    # The caller may override the type or the image size, but not the name.
     sure = {"path": path, "size_bytes": content.size_bytes, "checksum": content.sha256, BLOB_FIELD: content.name}
     return {**facts, **record, **sure}, path
 
@@ -116,13 +115,13 @@ def media_record(
 def checkpoint_records(
     store: BlobStore, record: Record, file: str | os.PathLike[str], *, timeline: int = 0
 ) -> list[Record]:
-    """Keep a checkpoint's file and return the records of kind "model_checkpoints" to append; it never raises.
+    """Store a checkpoint's file; return the records of kind "model_checkpoints" to append. Never raises.
 
-    The first says all but where the file is, so that what hangs on the checkpoint need not wait for its upload, nor be
-    refused with it; the second says that. The file is copied and not read: the courier takes its checksum. On another
-    timeline of a run that was rewound it lies in a folder of its own: what the rewind hid stays as it was.
+    The first record lacks the path of the file, so that records that refer to the checkpoint need not wait for the
+    upload; the second adds it. The file is copied without reading it: the courier computes the checksum. After a rewind
+    of the run, files are stored in a separate folder, so that hidden checkpoints stay unchanged.
     """
-    # Here, not above: every command loads this module, and few record checkpoints.
+    # Imported here because every command loads this module, and few record checkpoints.
     from openmanus_rl.managers.storage.names import checkpoint_path
 
     own: Record = {name: record[name] for name in _OF_CHECKPOINTS if name in record}
@@ -135,7 +134,7 @@ def checkpoint_records(
         )
         name = f"{new_id()}.checkpoint"
         if not store.keep_file(path, name=name):
-            raise CannotKeep(f"{path}: could not be copied to the spool; is the disk full?")
+            raise CannotKeep(f"{path}: could not be copied to the spool; check the free disk space")
     except (CannotKeep, InvalidInput, OSError, TypeError, ValueError) as error:
         return [record, {**own, UNKEPT_FIELD: str(error)}]
     folder = f"{run_id}/timeline_{timeline}" if timeline else run_id
@@ -143,19 +142,19 @@ def checkpoint_records(
 
 
 def blob_path(spool_folder: Path, name: str) -> Path:
-    """Return where a spool keeps the content of this name."""
+    """Return the path of the content of this name in a spool."""
     return spool_folder / "blobs" / name
 
 
 def forget_blobs(spool_folder: Path, records: Iterable[Mapping[str, Any]], *, but: Iterable[Mapping[str, Any]]) -> None:
-    """Delete the content of records that were delivered, but for those that others still need."""
+    """Delete the content of delivered records, except what other records still need."""
     needed = {record.get(BLOB_FIELD) for record in but}
     for name in {record[BLOB_FIELD] for record in records if BLOB_FIELD in record} - needed:
         blob_path(spool_folder, name).unlink(missing_ok=True)
 
 
 def sweep_blobs(spool_folder: Path, *, needed_by: Iterable[Mapping[str, Any]]) -> None:
-    """Delete all content but what these records need; for a spool in which nobody writes any more."""
+    """Delete all content that these records do not need, in a spool that is no longer written."""
     needed = {record.get(BLOB_FIELD) for record in needed_by}
     for path in (spool_folder / "blobs").glob("*"):
         if path.name not in needed:
@@ -177,15 +176,15 @@ def _fill(file: BinaryIO, content: Blob | Path) -> None:
 
 
 def _copy(path: Path, target: BinaryIO) -> None:
-    """Copy a file; the file system does it itself where it can, without a second copy of what is the same."""
+    """Copy a file; if the file system supports it, share the data instead of copying it."""
     with path.open("rb") as source:
         try:
             while os.copy_file_range(source.fileno(), target.fileno(), _COPY_BYTES):
                 pass
         except AttributeError:
-            pass  # Only Linux has it.
+            pass  # Only available on Linux.
         except OSError as error:
             if error.errno not in _NO_KERNEL_COPY:
                 raise
-        # From where that ended, if it did not get to the end.
+        # Continue where that ended, if it is incomplete.
         shutil.copyfileobj(source, target)

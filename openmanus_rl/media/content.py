@@ -1,7 +1,7 @@
-"""Bytes that are recorded: images, videos, audio, files. Named by what they hold, so that each is stored once.
+"""Media content: images, videos, audio, files. Names are derived from the content, so that each is stored once.
 
-`as_blob` takes what training code has; a `Lifter` takes the bytes out of a chat and leaves references, `inline` puts
-them back. Nothing here raises into training: what can't be kept is an `Unkept`, with the reason.
+`as_blob` converts the values of training code; a `Lifter` replaces media in chats with references, and `inline` reverts
+that. Nothing here raises into training: content that cannot be stored becomes an `Unkept` with the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["MEDIA_BUCKET", "Blob", "Lifter", "Unkept", "as_blob", "inline"]
 MEDIA_BUCKET = "media"
 
 _REFERENCE = re.compile(rf"storage://{MEDIA_BUCKET}/([^/\s]+/[0-9a-f]{{64}}(?:\.[a-z0-9]{{1,16}})?)")
-# Behind this much there is no comma any more that ends the head of a data URL.
+# The header of a data URL, up to the comma, is not longer than this.
 _DATA_URL_HEAD_CHARACTERS = 256
 _LARGEST_DEPTH = 50
 _BINARY_TYPES = ("image/", "audio/", "video/", "application/pdf")
@@ -44,7 +44,7 @@ _LONGEST_REASON_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Blob:
-    """Content and what is known of it; the bytes are in memory, in a file, or made when they are needed."""
+    """Content with its metadata; the bytes are in memory, in a file, or created on demand."""
 
     sha256: str
     size_bytes: int
@@ -56,34 +56,34 @@ class Blob:
 
     @property
     def name(self) -> str:
-        """Return the name that no other content has."""
+        """Return the unique name of the content."""
         return f"{self.sha256}{self.extension}"
 
     def path(self, run_id: str) -> str:
-        """Return where in the bucket a run's content lies."""
+        """Return the path of a run's content in the bucket."""
         return f"{run_id}/{self.name}"
 
     def reference(self, run_id: str) -> str:
-        """Return what stands for the content in a chat."""
+        """Return the reference to the content in a chat."""
         return f"storage://{MEDIA_BUCKET}/{self.path(run_id)}"
 
     def fields(self) -> dict[str, Any]:
-        """Return what a row of `media` says of the content."""
+        """Return the columns of the table `media` for the content."""
         size = {"width": self.width, "height": self.height} if self.width is not None else {}
         return {"content_type": self.content_type, "size_bytes": self.size_bytes, "checksum": self.sha256, **size}
 
 
 @dataclass(frozen=True)
 class Unkept:
-    """Something that can't be kept, and why."""
+    """Content that cannot be stored, and the reason."""
 
     reason: str
 
 
 def as_blob(data: Any, *, content_type: str | None = None) -> Blob | Unkept:
-    """Return bytes, a path, an image, an array, a tensor or a data URL as content; it never raises.
+    """Return bytes, a path, an image, an array, a tensor or a data URL as content. Never raises.
 
-    The content type is what the bytes tell; where they tell none, the one given, else the one of the file's name.
+    The content type is detected from the bytes; otherwise it is the given one, or that of the file name.
     """
     try:
         return _as_blob(data, content_type)
@@ -102,7 +102,7 @@ def _as_blob(data: Any, content_type: str | None) -> Blob:
     if isinstance(data, str) and data.startswith("data:"):
         blob = _from_data_url(data)
         if blob is None:
-            raise CannotKeep("it begins as a data URL, and is not one that holds base64")
+            raise CannotKeep("it starts like a data URL, but contains no base64")
         return blob
     if isinstance(data, (str, os.PathLike)):
         return _from_file(Path(data), content_type)
@@ -128,7 +128,7 @@ def _from_bytes(content: bytes, declared_type: str | None, *, suffix: str = "") 
 
 
 def _from_file(path: Path, declared_type: str | None) -> Blob:
-    # Neither a folder nor a pipe, which would be waited for.
+    # Not a folder or a pipe, which would block.
     if not path.is_file():
         raise CannotKeep(f"{path}: {'not a file' if path.exists() else 'no such file'}"[:_LONGEST_REASON_CHARACTERS])
     source = fingerprint(path)
@@ -145,34 +145,34 @@ def _from_data_url(url: str) -> Blob | None:
 
 
 def _from_base64(text: str, start: int, declared_type: str | None) -> Blob | None:
-    """Return what base64 holds; None if it is none, or nothing."""
+    """Return the decoded base64; None if it is invalid or empty."""
 
     def decode() -> bytes:
         encoded = text[start:] if start else text
         try:
             return base64.b64decode(encoded, validate=True)
         except ValueError:
-            # Some break the lines.
+            # It may contain line breaks.
             return base64.b64decode("".join(encoded.split()), validate=True)
 
     try:
-        # The bytes are decoded again if they are needed: a memo then holds only the text, which is there anyway.
+        # Decoded again when needed, so that the memo holds only the text, which is in memory anyway.
         return replace(_from_bytes(decode(), declared_type), source=decode)
     except (binascii.Error, ValueError):
         return None
 
 
 class Lifter:
-    """Takes the bytes out of the messages of chats; a chat that is given again in full costs little."""
+    """Replaces media in chat messages with references; fast for messages that were seen before."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._memo: Memo[Blob] = Memo()
 
     def lift(self, message: Any) -> tuple[Any, list[Blob | Unkept]]:
-        """Return a message with references where it held bytes, and what they stand for.
+        """Return a message with references instead of media, and the content that they refer to.
 
-        A message that holds none is returned as it is, the same object. What can't be kept is replaced by the reason.
+        A message without media is returned unchanged. Content that cannot be stored is replaced by the reason.
         """
         if isinstance(message, Mapping) and isinstance(message.get("content"), str):
             return message, []
@@ -231,7 +231,7 @@ class Lifter:
         return blob
 
     def _of_pixels(self, value: Any) -> Blob | Unkept:
-        """Encode a picture unless the same pixels were before: it may have been painted on since."""
+        """Encode an image, unless the same pixels were encoded before; the object may have changed since."""
         digest = digest_of(value)
         known = self._memo.of_digest(digest) if digest is not None else None
         if known is not None:
@@ -248,9 +248,9 @@ class Lifter:
 
 
 def inline(messages: Any, fetch: Callable[[str], bytes]) -> Any:
-    """Return messages with the bytes in place of references to them, as data URLs, or as base64 where that was meant.
+    """Return messages with media instead of references, as data URLs, or as base64 where it was.
 
-    `fetch` is called with a path within the bucket `media`, once for each.
+    `fetch` is called once for each path in the bucket `media`.
     """
     fetched: dict[str, bytes] = {}
 
@@ -280,13 +280,13 @@ def _inlined(value: Any, content_of: Callable[[str], bytes], *, bare: bool) -> A
 
 
 def _base64_in(value: Mapping[Any, Any]) -> str | None:
-    """Return the base64 text under "data", in the shapes in which model providers take images and audio."""
+    """Return the base64 text under "data", in the formats of model providers for images and audio."""
     data = value.get("data")
     if not isinstance(data, str) or data.startswith("data:"):
         return None
     if value.get("type") in ("base64", "image", "audio"):
         return data
-    # Without a type, only what can't be text: a file's words under "data" are no base64.
+    # Without a type, only what cannot be text: "data" may also hold the plain text of a file.
     return data if "type" not in value and (_declared_type(value) or "").startswith(_BINARY_TYPES) else None
 
 
@@ -294,10 +294,10 @@ def _declared_type(value: Mapping[Any, Any]) -> str | None:
     for name in ("media_type", "mime_type", "mimeType"):
         if isinstance(found := value.get(name), str):
             return found
-    # OpenAI's input_audio says "wav" or "mp3".
+    # OpenAI's input_audio has a format, "wav" or "mp3".
     return type_of_name(f"x.{found}") if isinstance(found := value.get("format"), str) else None
 
 
 def _is_pixels(value: Any) -> bool:
-    """Say whether an array in a chat is a picture; other arrays are numbers, and stay."""
+    """Return whether an array in a chat is an image; other arrays are left as numbers."""
     return is_array(value) and len(value.shape) in (2, 3) and str(value.dtype).endswith("uint8")

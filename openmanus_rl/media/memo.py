@@ -1,4 +1,4 @@
-"""A bounded memory of what was made of large values that come again and again."""
+"""A bounded cache of the results for large values that occur repeatedly."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["Memo"]
 
 T = TypeVar("T")
 
-# What is smaller costs less to look at again than to remember.
+# Smaller values are faster to process again than to cache.
 _SMALLEST_BYTES = 1024
 _MOST_ENTRIES = 256
 _MOST_BYTES = 128 * 1024 * 1024
 
 
 class Memo(Generic[T]):
-    """Remembers by identity, for text and bytes, or by a digest; the oldest is forgotten first.
+    """Caches by identity, for text and bytes, or by a digest; the oldest entry is evicted first.
 
-    There is no lock, which would not survive a fork: threads may at worst forget for each other.
+    Without a lock, which would not survive a fork: at worst, threads evict each other's entries.
     """
 
     def __init__(self, *, max_bytes: int = _MOST_BYTES) -> None:
@@ -25,26 +25,26 @@ class Memo(Generic[T]):
         self._entries: dict[object, tuple[object, int, T]] = {}
 
     def of(self, value: str | bytes, way: str) -> T | None:
-        """Return what was made of this very object in this way."""
+        """Return the cached result for this object."""
         entry = self._entries.get((id(value), way))
         return entry[2] if entry is not None and entry[0] is value else None
 
     def note(self, value: str | bytes, way: str, made: T) -> None:
-        """Remember what was made of an object; while it is held here, no other has its id."""
+        """Cache the result for an object; the cache holds the object, so that its id stays unique."""
         self._add((id(value), way), value, len(value), made)
 
     def of_digest(self, digest: bytes) -> T | None:
-        """Return what was made of content with this digest."""
+        """Return the cached result for content with this digest."""
         entry = self._entries.get(digest)
         return entry[2] if entry is not None else None
 
     def note_digest(self, digest: bytes, made: T, *, size_bytes: int) -> None:
-        """Remember what was made of content, and that it takes so much memory."""
+        """Cache the result for content, with its size in memory."""
         self._add(digest, None, size_bytes, made)
 
     @property
     def held_bytes(self) -> int:
-        """Return how much memory is held at most."""
+        """Return the upper bound of the memory in use."""
         return sum(size for _, size, _ in list(self._entries.values()))
 
     def _add(self, key: object, value: object, size_bytes: int, made: T) -> None:

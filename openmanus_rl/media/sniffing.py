@@ -1,4 +1,4 @@
-"""What kind of content bytes are, told from their first few: type, extension, and a picture's size."""
+"""Detect the type, extension and image size of content from its first bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 __all__ = ["HEAD_BYTES", "UNKNOWN_TYPE", "extension_of", "picture_size", "plain_type", "sniff", "type_of_name"]
 
 HEAD_BYTES = 64 * 1024
-"""So much of the beginning is enough to tell."""
+"""The number of bytes that is enough to detect the type."""
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -45,12 +45,12 @@ _RIFF = {b"WAVE": "audio/wav", b"WEBP": "image/webp"}
 _BRANDS = {b"qt  ": "video/quicktime", b"M4A ": "audio/mp4", b"avif": "image/avif"}
 _PLAIN_TYPE = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,99}/[a-z0-9][a-z0-9.+_-]{0,99}", re.ASCII)
 _PLAIN_EXTENSION = re.compile(r"\.[a-z0-9]{1,16}")
-# The markers of a JPEG that tell its size: start of frame, of whichever coding.
+# The JPEG markers that contain the image size: start of frame, for each coding.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def sniff(head: bytes) -> str | None:
-    """Return the content type that the first bytes tell, None if they tell none."""
+    """Return the content type detected from the first bytes; None if it is unknown."""
     for beginning, content_type in _BEGINNINGS:
         if head.startswith(beginning):
             return content_type
@@ -64,18 +64,18 @@ def sniff(head: bytes) -> str | None:
 
 
 def plain_type(declared: object) -> str | None:
-    """Return a content type that somebody declared, without its parameters; None if it is none."""
+    """Return a declared content type without its parameters; None if it is invalid."""
     found = declared.partition(";")[0].strip().lower() if isinstance(declared, str) else ""
     return found if _PLAIN_TYPE.fullmatch(found) else None
 
 
 def type_of_name(name: str) -> str | None:
-    """Return the content type that a file's name tells, None if it tells none."""
+    """Return the content type of a file name; None if it is unknown."""
     return mimetypes.guess_type(name, strict=False)[0]
 
 
 def extension_of(content_type: str, *, suffix: str = "") -> str:
-    """Return the extension, with its dot, of a content type; for others that of the name, if it is a plain one."""
+    """Return the extension of a content type, with its dot; for unknown types that of the file name, if it is plain."""
     known = _EXTENSIONS.get(content_type)
     if known is not None:
         return known
@@ -85,7 +85,7 @@ def extension_of(content_type: str, *, suffix: str = "") -> str:
 
 
 def picture_size(content_type: str, head: bytes) -> tuple[int | None, int | None]:
-    """Return width and height of a picture, None where the first bytes don't tell."""
+    """Return the width and height of an image; None if the first bytes do not contain them."""
     try:
         width, height = _read_size(content_type, head)
     except (struct.error, IndexError):

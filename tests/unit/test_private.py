@@ -11,7 +11,7 @@ import pytest
 
 from openmanus_rl._private import append_private, make_private
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.logs import configure_logging, keep_small
+from openmanus_rl.local.logs import configure_logging, rotate_if_large
 from openmanus_rl.spool.spools import Spool
 
 
@@ -61,7 +61,7 @@ def test_the_log_of_a_supervisor_and_what_is_cut_from_others_are_private(
         logger.info("something %d happened", number)
     logger.handlers[0].close()
     home.gateway_log.write_bytes(b"x" * 50 + b"y" * 100)
-    keep_small(home.gateway_log)
+    rotate_if_large(home.gateway_log)
     kept = [home.supervisor_log, *home.logs.glob("*.1")]
     assert len(kept) == 3
     assert {mode_of(path) for path in kept} == {0o600}

@@ -16,7 +16,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from openmanus_rl.local.account import account_for, give, grant_passage
+from openmanus_rl.local.account import account_for, allow_traversal, change_owner
 from openmanus_rl.local.assets import find_deno
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,8 +46,8 @@ class Server:
         self._account = account_for(self.folder / "data")
         password_file = self.folder / "password"
         password_file.write_text(self.password)
-        give(self.folder, self._account)
-        grant_passage(self.binaries / "postgres", self._account)
+        change_owner(self.folder, self._account)
+        allow_traversal(self.binaries / "postgres", self._account)
         self._run(
             "initdb", "--auth=scram-sha-256", "--username=postgres", f"--pwfile={password_file}", "--encoding=UTF8"
         )

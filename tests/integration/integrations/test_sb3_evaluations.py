@@ -121,7 +121,7 @@ def test_masks_can_be_left_out_and_must_be_there_otherwise(query: Any, tmp_path:
     model = MaskablePPO("MlpPolicy", Doors(), **SETTINGS)
     run = compare(query, tmp_path, model, lambda: Monitor(Doors()), MaskableEvalCallback, use_masking=False)
     assert all(mean < 18 for mean, _ in recorded(query, run))
-    with pytest.raises(InvalidInput, match="Closed: MaskablePPO asks it for action_masks"):
+    with pytest.raises(InvalidInput, match="Closed: it has no action_masks, which MaskablePPO needs"):
         model.learn(32, callback=[OpenManusCallback(), OpenManusEvalCallback(Monitor(Closed()), verbose=0)])
 
 

@@ -218,7 +218,7 @@ def test_training_that_broke_off_without_a_block_is_failed_when_it_is_forgotten(
         train()
     gc.collect()
     row = ended(kept[0])
-    assert (row["status"], row["status_message"]) == ("failed", "training was broken off")
+    assert (row["status"], row["status_message"]) == ("failed", "training was aborted")
     assert model.logger.output_formats == []
 
 
@@ -313,6 +313,6 @@ def test_scaled_environments_are_recorded_as_they_are(rollouts_of: Read, turns_o
 
 def test_pictures_that_nobody_draws_are_refused_before_there_is_a_run(query: Any) -> None:
     model = small_ppo(gymnasium.make("CartPole-v1"))
-    with pytest.raises(InvalidInput, match="CartPole-v1: it has no frames to record"):
+    with pytest.raises(InvalidInput, match="CartPole-v1: cannot record frames"):
         model.learn(64, callback=OpenManusCallback(name="no frames", frame_interval=1))
     assert query("select 1 from training_runs where name = 'no frames'") == []

@@ -208,7 +208,7 @@ def test_completions_keep_the_columns_of_the_dataset_and_are_judged_by_a_functio
     ends = ["completed" if ids[-1] in (0, 1) else "truncated" for ids in call["ids"]]
     assert [row["status"] for row in found][2:] == ends[2:]
     assert [record.getMessage() for record in caplog.records if "success()" in record.getMessage()] == [
-        "success(): it raised KeyError('nobody knows'); completions that it does not judge have no success"
+        "success() raised KeyError('nobody knows'); completions for which it raises are recorded without success"
     ]
 
 
@@ -234,15 +234,15 @@ def test_training_goes_on_where_completions_cannot_be_recorded(
     trainer = make_trainer(tmp_path, Seen(), PROMPTS)
     run_id = settled(query, _train(trainer))
     assert trainer.state.global_step == 2
-    assert [record.getMessage() for record in caplog.records if "not recorded" in record.getMessage()] == [
-        f"completions are not recorded, trl {trl.__version__}: KeyError('role')"
+    assert [record.getMessage() for record in caplog.records if "not be recorded" in record.getMessage()] == [
+        f"completions could not be recorded (trl {trl.__version__}): KeyError('role')"
     ]
     assert len(query("select 1 from training_steps where training_run_id = %s and status = 'completed'", run_id)) == 2
 
 
 def test_a_trainer_without_completions_is_refused(tmp_path: Path) -> None:
     trainer = Trainer(model=make_model(), args=TrainingArguments(str(tmp_path), use_cpu=True, report_to=[]))
-    with pytest.raises(InvalidInput, match="no completions to record") as caught:
+    with pytest.raises(InvalidInput, match="cannot record completions") as caught:
         record_rollouts(trainer)
     assert "GRPOTrainer" in str(caught.value.hint)
 

@@ -91,7 +91,7 @@ def test_a_status_without_a_link_still_tells_the_address(running: Any) -> None:
             assert told["dashboard_url"] == f"{report['SUPABASE_URL']}/"
             refused = running.run("dashboard")
             assert (refused.returncode, refused.stdout) == (1, "")
-            assert "no sign-in link could be made" in refused.stderr
+            assert "could not create a sign-in link" in refused.stderr
         finally:
             sql.execute("alter table auth.put_away rename to sign_in_links")
 

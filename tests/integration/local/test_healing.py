@@ -125,11 +125,11 @@ def test_up_on_a_stack_that_does_not_get_well_says_so_and_ends(hurried: Any) -> 
             command, env=hurried.env, cwd="/", capture_output=True, text=True, check=False, timeout=60
         )
         assert done.returncode == 1
-        assert "is not well" in done.stderr
+        assert "is not healthy" in done.stderr
         assert "supervisor.log" in done.stderr
         report = hurried.status()
         assert report["healthy"] is False
-        assert "the gateway does not answer" in report["health"]
+        assert "the gateway does not respond" in report["health"]
     finally:
         os.kill(supervisor, signal.SIGCONT)
     hurried.wait_until_healthy()

@@ -18,7 +18,7 @@ import pytest
 
 from openmanus_rl.errors import ConnectionFailed, OpenManusError, SchemaMismatch
 from openmanus_rl.local import cluster, gateway_process, migrations, ports
-from openmanus_rl.local.account import account_for, give, grant_passage
+from openmanus_rl.local.account import account_for, allow_traversal, change_owner
 from openmanus_rl.local.assets import find_assets, find_deno
 from openmanus_rl.local.gateway_process import GatewayConfig
 from openmanus_rl.local.home import Home
@@ -310,7 +310,7 @@ def test_a_migration_that_was_changed_after_it_was_applied_is_refused(
 def test_a_database_of_something_else_is_refused(new_database: Callable[..., str], folder: Path) -> None:
     url = new_database()
     migrations.migrate(url, folder=folder)
-    with pytest.raises(SchemaMismatch, match=r"migrations of something else .*20240101000000_one"):
+    with pytest.raises(SchemaMismatch, match=r"migrations of another project .*20240101000000_one"):
         migrations.migrate(url, folder=find_assets().migrations)
 
 
@@ -348,9 +348,9 @@ def older_postgres(
     home.prepare()
     account = account_for(home.postgres)
     home.postgres.mkdir(mode=0o700)
-    give(home.postgres, account)
-    grant_passage(home.postgres, account)
-    grant_passage(binaries.folder / "postgres", account)
+    change_owner(home.postgres, account)
+    allow_traversal(home.postgres, account)
+    allow_traversal(binaries.folder / "postgres", account)
     password = home.root / "password"
     password.write_text("its-password")
     os.chown(password, account.uid, account.gid)

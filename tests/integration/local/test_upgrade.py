@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from openmanus_rl.local import cluster, upgrade
-from openmanus_rl.local.account import account_for, give, grant_passage
+from openmanus_rl.local.account import account_for, allow_traversal, change_owner
 from openmanus_rl.local.cluster import Binaries
 from openmanus_rl.local.home import Home
 
@@ -28,9 +28,9 @@ def make_old(home: Home, old: Binaries) -> None:
     home.prepare()
     account = account_for(home.postgres)
     home.postgres.mkdir(mode=0o700)
-    grant_passage(home.postgres, account)
-    grant_passage(old.folder / "initdb", account)
-    give(home.postgres, account)
+    allow_traversal(home.postgres, account)
+    allow_traversal(old.folder / "initdb", account)
+    change_owner(home.postgres, account)
     options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
     made = cluster.run_as([old["initdb"], f"--pgdata={home.postgres}", *options], account=account)
     assert made.returncode == 0, made.stderr
@@ -69,7 +69,7 @@ def test_new_data_that_was_ready_when_a_start_was_killed_takes_its_place(tmp_pat
     home = Home(tmp_path)
     (tmp_path / "postgres.upgraded").mkdir()
     (tmp_path / "postgres.upgraded" / "PG_VERSION").write_text("18\n")
-    upgrade.finish_renaming(home)
+    upgrade.finish_interrupted_upgrade(home)
     assert cluster.written_by(home) == 18
     assert not (tmp_path / "postgres.upgraded").exists()
 

@@ -14,7 +14,7 @@ import pytest
 
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import account as accounts
-from openmanus_rl.local.account import Account, account_for, give, grant_passage
+from openmanus_rl.local.account import Account, account_for, allow_traversal, change_owner
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root switches accounts")
 
@@ -57,7 +57,7 @@ def test_root_takes_an_unprivileged_account_for_new_data(tmp_path: Path) -> None
 @as_root
 def test_root_keeps_the_owner_of_existing_data(tmp_path: Path) -> None:
     owner = pwd.getpwnam("nobody")
-    give(tmp_path, Account(name="nobody", uid=owner.pw_uid, gid=owner.pw_gid))
+    change_owner(tmp_path, Account(name="nobody", uid=owner.pw_uid, gid=owner.pw_gid))
     assert account_for(tmp_path).uid == owner.pw_uid
 
 
@@ -76,8 +76,8 @@ def test_the_account_may_pass_but_not_look(closed: Path, monkeypatch: pytest.Mon
         return bool(done.returncode == 0)
 
     assert not may("stat", str(closed / "data"))
-    grant_passage(closed / "data", nobody)
-    grant_passage(closed / "data", nobody)  # Twice does no harm.
+    allow_traversal(closed / "data", nobody)
+    allow_traversal(closed / "data", nobody)  # Twice does no harm.
     assert may("stat", str(closed / "data"))
     assert not may("ls", str(closed))
     if access_lists:

@@ -75,5 +75,5 @@ def test_what_comes_after_the_last_is_of_a_newer_version(migrations: list[Migrat
 
 def test_a_history_without_any_of_them_is_of_something_else(migrations: list[Migration]) -> None:
     history = [Applied(f"2025010100000{number}") for number in range(5)]
-    with pytest.raises(SchemaMismatch, match=r"something else \(20250101000000, 20250101000001, .* and 2 more\)"):
+    with pytest.raises(SchemaMismatch, match=r"another project \(20250101000000, 20250101000001, .* and 2 more\)"):
         require_known(history, migrations, place="the database")

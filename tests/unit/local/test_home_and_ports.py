@@ -90,7 +90,7 @@ def test_a_large_log_is_cut_while_it_is_being_written(tmp_path: Path, monkeypatc
     with open(path, "ab") as writer:
         writer.write(b"0123456789abcdef")
         writer.flush()
-        logs.keep_small(path)
+        logs.rotate_if_large(path)
         writer.write(b"next")
     assert path.read_bytes() == b"next"
     assert (tmp_path / "x.log.1").read_bytes() == b"6789abcdef"
@@ -101,7 +101,7 @@ def test_a_log_that_cannot_be_moved_stays_and_ends_nothing(tmp_path: Path, monke
     path = tmp_path / "x.log"
     path.write_bytes(b"0123456789abcdef")
     (tmp_path / "x.log.1").mkdir()  # Whatever keeps it from being written, as a full disk does.
-    logs.keep_small(path)
+    logs.rotate_if_large(path)
     assert path.read_bytes() == b"0123456789abcdef"
 
 

@@ -29,7 +29,7 @@ class FlakyPart:
 
 def test_a_living_part_is_left_alone() -> None:
     part = FlakyPart()
-    assert KeptAlive("it", part).tend(0.0) is None
+    assert KeptAlive("it", part).restart_if_due(0.0) is None
     assert part.starts == 0
 
 
@@ -37,10 +37,10 @@ def test_a_dead_part_is_restarted_after_a_short_pause() -> None:
     part = FlakyPart()
     kept = KeptAlive("it", part)
     part.code = -9
-    due = kept.tend(100.0)
+    due = kept.restart_if_due(100.0)
     assert due is not None
     assert part.starts == 0
-    assert kept.tend(due) is None
+    assert kept.restart_if_due(due) is None
     assert part.starts == 1
 
 
@@ -50,14 +50,14 @@ def test_pauses_grow_to_a_limit_while_a_part_does_not_start() -> None:
     kept = KeptAlive("it", part)
     now, pauses = 100.0, []
     for _ in range(12):
-        due = kept.tend(now)
+        due = kept.restart_if_due(now)
         assert due is not None
         pauses.append(due - now)
         now = due
     assert pauses == sorted(pauses)
     assert 25.0 <= pauses[-1] <= 35.0
     part.broken = False
-    assert kept.tend(now) is None
+    assert kept.restart_if_due(now) is None
 
 
 def test_the_way_a_process_ended_is_told() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openmanus_rl.local.watch import GatewayJudge, PostgresJudge
+from openmanus_rl.local.watch import GatewayMonitor, PostgresMonitor
 
 
 class Part:
@@ -13,7 +13,7 @@ class Part:
 
 
 class Client:
-    """A gateway whose answers are given, and the judge that looks at it every six seconds."""
+    """A gateway whose answers are given, and the monitor that checks it every six seconds."""
 
     def __init__(self) -> None:
         self.part = Part()
@@ -21,14 +21,14 @@ class Client:
         self.healthy = True
         self.cpu = 0.0
         self.now = 0.0
-        self.judge = GatewayJudge(
+        self.monitor = GatewayMonitor(
             self.part, alive=lambda: self.silence, healthy=lambda: self.healthy, cpu_seconds=lambda _: self.cpu
         )
 
-    def look(self, *, cpu: float = 0.0, postgres_is_well: bool = True) -> str | None:
+    def look(self, *, cpu: float = 0.0, postgres_is_healthy: bool = True) -> str | None:
         self.now += 6.0
         self.cpu += cpu
-        complaint = self.judge.look(self.now, postgres_is_well=postgres_is_well)
+        complaint = self.monitor.check(self.now, postgres_is_healthy=postgres_is_healthy)
         return complaint.reason if complaint else None
 
 
@@ -36,7 +36,7 @@ def test_a_gateway_that_neither_answers_nor_computes_hangs() -> None:
     gateway = Client()
     gateway.silence = None
     assert [gateway.look(), gateway.look()] == [None, None]
-    assert gateway.look() == "it neither answers nor computes"
+    assert gateway.look() == "it does not respond and uses no CPU"
 
 
 def test_a_gateway_that_computes_is_busy_for_two_minutes() -> None:
@@ -45,7 +45,7 @@ def test_a_gateway_that_computes_is_busy_for_two_minutes() -> None:
     verdicts = [gateway.look(cpu=0.5) for _ in range(25)]
     assert verdicts[:20] == [None] * 20
     assert verdicts[20] is not None
-    assert "computes without an answer" in verdicts[20]
+    assert "used the CPU without responding" in verdicts[20]
 
 
 def test_one_answer_ends_the_doubt() -> None:
@@ -60,7 +60,7 @@ def test_one_answer_ends_the_doubt() -> None:
 def test_a_gateway_that_lost_a_well_postgres_is_replaced() -> None:
     gateway = Client()
     gateway.silence, gateway.healthy = 61.0, False
-    assert gateway.look(postgres_is_well=False) is None, "Postgres is away: no fault of the gateway's"
+    assert gateway.look(postgres_is_healthy=False) is None, "Postgres is away: no fault of the gateway's"
     assert "has not reached Postgres for 61 s" in str(gateway.look())
 
 
@@ -84,12 +84,12 @@ def test_a_gateway_that_is_being_started_is_not_judged() -> None:
 def test_postgres_is_replaced_after_half_a_minute_of_silence() -> None:
     answers = [False, True] + [False] * 7
     part = Part()
-    judge = PostgresJudge(part, answers=lambda: answers.pop(0))
-    verdicts = [judge.look(now) for now in (0.0, 40.0, 50.0, 56.0, 62.0, 68.0, 74.0)]
+    monitor = PostgresMonitor(part, answers=lambda: answers.pop(0))
+    verdicts = [monitor.check(now) for now in (0.0, 40.0, 50.0, 56.0, 62.0, 68.0, 74.0)]
     assert verdicts == [None] * 7
-    complaint = judge.look(80.0)
+    complaint = monitor.check(80.0)
     assert complaint is not None
     assert complaint.pid == 7
-    assert "takes no connection for 30 s" in complaint.reason
+    assert "accepted no connection for 30 s" in complaint.reason
     part.serving_pid = 8
-    assert judge.look(86.0) is None
+    assert monitor.check(86.0) is None

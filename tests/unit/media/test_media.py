@@ -130,10 +130,10 @@ class Hostile:
         ("/dev/zero", "not a file"),
         ("x" * 5000, "File name too long"),
         ("data:image/png;base64,!!!", "data URL"),
-        (numpy.array([object(), None]), "no picture"),
+        (numpy.array([object(), None]), "not an image"),
         (numpy.zeros((4, 4), dtype=object), "object"),
         (numpy.zeros((0, 0, 3), dtype="uint8"), "no pixels"),
-        (numpy.zeros((2, 2, 2, 2)), "no picture"),
+        (numpy.zeros((2, 2, 2, 2)), "not an image"),
         (numpy.full((2, 2), 300), "0 to 255"),
         (numpy.full((2, 2), numpy.nan), "0 to 1"),
         (Image.new("RGB", (0, 0)), "0 x 0"),
@@ -260,8 +260,8 @@ def test_a_message_without_bytes_is_returned_as_it_is(message: Any) -> None:
 
 def test_what_cannot_be_kept_in_a_chat_leaves_its_reason() -> None:
     message, found = Lifter("run-1").lift({"role": "user", "content": [{"image": Image.new("RGB", (0, 3))}]})
-    assert message["content"][0]["image"] == "(not kept: an image of 0 x 3 pixels shows nothing)"
-    assert found == [Unkept("an image of 0 x 3 pixels shows nothing")]
+    assert message["content"][0]["image"] == "(not kept: an image of 0 x 3 pixels is empty)"
+    assert found == [Unkept("an image of 0 x 3 pixels is empty")]
 
 
 def test_a_chat_given_again_is_not_decoded_or_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
