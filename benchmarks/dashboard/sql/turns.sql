@@ -69,7 +69,7 @@ cross join lateral (select 2 * t.n + k as n, t.name = 'big_output_rollout' and t
 join pg_temp.pool p on p.n = floor(400 * pg_temp.chance(c.n, 78))
 order by t.n, k;
 
-insert into public.rewards (id, rollout_id, training_run_id, step_number, reward_type, reward, details, created_at)
+insert into internal.rewards (id, rollout_id, training_run_id, step_number, reward_type, reward, details, created_at)
 select pg_temp.made_id(14, row_number() over (order by r.rollout_id, r.step_number)), r.* from (
   select id as rollout_id, training_run_id, coalesce(step_count, 1) - 1 as step_number, 'outcome', total_reward, null::jsonb, created_at
   from pg_temp.turned where total_reward is not null

@@ -320,7 +320,7 @@ def test_worker_processes_record_to_the_run_of_their_parent(run: Any, rollouts_o
 def test_frames_of_an_environment_that_draws_none_are_refused(run: Any) -> None:
     with pytest.raises(InvalidInput, match=r"CartPole-v1: cannot record frames") as refused:
         RecordEpisodes(gymnasium.make("CartPole-v1"), run=run, frame_interval=1)
-    assert refused.value.hint == 'make it with render_mode="rgb_array"'
+    assert refused.value.hint == 'create it with render_mode="rgb_array"'
 
 
 @pytest.mark.parametrize(

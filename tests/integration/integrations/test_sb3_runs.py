@@ -209,7 +209,7 @@ def test_a_checkpoint_brings_back_the_scaling_that_the_model_was_trained_with(qu
     restored = load_vec_normalize(path, DummyVecEnv([lambda: Monitor(gymnasium.make("Pendulum-v1"))]))
     assert restored.obs_rms.count == env.obs_rms.count > 256
     assert evaluated(PPO.load(path), restored) == evaluated(model, env)
-    with pytest.raises(NotFoundError, match="no replay_buffer was saved"):
+    with pytest.raises(NotFoundError, match="contains no replay_buffer"):
         load_replay_buffer(path, DQN("MlpPolicy", Countdown(), buffer_size=10))
 
 
