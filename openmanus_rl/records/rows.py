@@ -143,13 +143,14 @@ class PublicMembers(BaseModel):
     user_id: uuid.UUID = Field(alias="user_id")
 
 class PublicMetricChunks(BaseModel):
+    axis_id: Optional[uuid.UUID] = Field(alias="axis_id")
     first_step: int = Field(alias="first_step")
     id: uuid.UUID = Field(alias="id")
     last_step: int = Field(alias="last_step")
     name: str = Field(alias="name")
-    steps: List[int] = Field(alias="steps")
+    steps: Optional[List[int]] = Field(alias="steps")
     timeline: int = Field(alias="timeline")
-    times: List[datetime.datetime] = Field(alias="times")
+    times: Optional[List[datetime.datetime]] = Field(alias="times")
     training_run_id: uuid.UUID = Field(alias="training_run_id")
     updated_at: datetime.datetime = Field(alias="updated_at")
     values: List[float] = Field(alias="values")

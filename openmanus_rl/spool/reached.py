@@ -97,7 +97,7 @@ def rewind_here(root: Path, run_id: str, rewind_to: int | None, *, launch_id: st
 def note_progress(root: Path, meta: Mapping[str, Any], records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Leave a note of how far a run has come, which outlives its spools."""
     completed = [record.get("step") for record in records.get("training_steps", ()) if _is_completed(record)]
-    metric_steps = [chunk["steps"][-1] for chunk in records.get("metric_chunks", ())]
+    metric_steps = [chunk["steps"][-1] for chunk in records.get("metric_chunks", ()) if "steps" in chunk]
     episodes = [record.get("episode_number") for record in records.get("rollouts", ())]
     is_named = any("run_name" in record for record in records.get("training_runs", ()))
     if not (completed or metric_steps or episodes or is_named):
