@@ -23,6 +23,7 @@ LAYOUT = (
     (
         "training_runs",
         "metric_chunks",
+        "metric_axes",
         "rewinds",
         "status_history",
         "rollout_stats",

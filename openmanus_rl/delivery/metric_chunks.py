@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from array import array
+from collections import Counter
 from typing import Any
 from uuid import UUID, uuid5
+
+from openmanus_rl.records.numbers import as_json_number
 
 __all__ = ["MetricChunks", "refusal_of"]
 
 Record = dict[str, Any]
 
-_POINTS_PER_CHUNK = 256
+# An array of so many fills two rows of TOAST, four of which fill a page of Postgres.
+_POINTS_PER_CHUNK = 496
 _LONGEST_NAME = 500
+# Metrics that are logged together share their steps and times. Not without limit: where each call logs other ones, such
+# as those of the environments that ended at that step, each chunk would hold one point.
+_SHARED_AXES_PER_RUN = 16
 
 
 class MetricChunks:
@@ -19,77 +27,100 @@ class MetricChunks:
 
     def __init__(self, spool_id: str, segment: int) -> None:
         self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
-        # By run, then by name.
-        self._open: dict[str, dict[str, _Chunk]] = defaultdict(dict)
-        self._changed: list[_Chunk] = []
+        # By the run and the names that are logged together.
+        self._open: dict[tuple[str, ...], _Chunks] = {}
+        self._shared: Counter[str] = Counter()
+        self._made = 0
+        self._changed: list[_Chunks] = []
 
     def add(self, run_id: str, step: int, when: str, values: dict[str, Any], place: int) -> list[Record]:
         """Add a point to each metric and return a refusal for each value that is none."""
-        chunks = self._open[run_id]
         is_step = isinstance(step, int) and 0 <= step < 2**63
-        refused = []
-        for name, value in values.items():
-            kind = value.__class__
-            if not is_step or (kind is not float and kind is not int):
-                if value is None:
-                    continue
-                if not is_step or not _is_number(value):
-                    reason = f"a {kind.__name__} is not a number" if is_step else _no_step(step)
-                    refused.append(refusal_of(name, step, reason))
-                    continue
-                # JSON over HTTP takes true for no number, and would refuse the whole chunk.
-                value = int(value) if kind is bool else value
-            chunk = chunks.get(name)
-            if chunk is None or len(chunk.steps) >= _POINTS_PER_CHUNK:
-                if not 0 < len(name) <= _LONGEST_NAME:
-                    refused.append(refusal_of(name, step, f"a name has 1 to {_LONGEST_NAME} characters"))
-                    continue
-                chunk = chunks[name] = self._next(run_id, name, chunk)
-            chunk.steps.append(step)
-            chunk.values.append(value)
-            chunk.times.append(when)
-            chunk.places.append(place)
-            if not chunk.has_changed:
-                chunk.has_changed = True
-                self._changed.append(chunk)
+        chunks = self._open.get((run_id, *values))
+        if chunks is not None and is_step:
+            try:
+                self._append(chunks, step, when, list(values.values()), place)
+            except TypeError:
+                pass  # Some of these are no numbers.
+            else:
+                return []
+        points, refused = _sort_out(values, step, is_step=is_step)
+        key = (run_id, *points)
+        if len(points) > 1 and key not in self._open:
+            if self._shared[run_id] >= _SHARED_AXES_PER_RUN:
+                for name, value in points.items():
+                    self._append(self._opened((run_id, name)), step, when, [value], place)
+                return refused
+            self._shared[run_id] += 1
+        if points:
+            self._append(self._opened(key), step, when, list(points.values()), place)
         return refused
 
-    def take(self) -> list[_Chunk]:
+    def take(self) -> list[_Chunks]:
         """Return the chunks that have grown since they were last taken."""
         taken, self._changed = self._changed, []
-        for chunk in taken:
-            chunk.has_changed = False
+        for chunks in taken:
+            chunks.has_changed = False
         return taken
 
-    def _next(self, run_id: str, name: str, last: _Chunk | None) -> _Chunk:
-        number = 0 if last is None else last.number + 1
-        return _Chunk(str(uuid5(self._namespace, f"{run_id}:{number}:{name}")), run_id, name, number)
+    def _append(self, chunks: _Chunks, step: int, when: str, values: list[float], place: int) -> None:
+        if len(chunks.steps) >= _POINTS_PER_CHUNK:
+            chunks = self._open_next(chunks.key)
+        # First: it takes all of them, or raises.
+        chunks.values.fromlist(values)
+        chunks.steps.append(step)
+        chunks.times.append(when)
+        chunks.places.append(place)
+        if not chunks.has_changed:
+            chunks.has_changed = True
+            self._changed.append(chunks)
+
+    def _opened(self, key: tuple[str, ...]) -> _Chunks:
+        return self._open.get(key) or self._open_next(key)
+
+    def _open_next(self, key: tuple[str, ...]) -> _Chunks:
+        self._made += 1
+        chunks = self._open[key] = _Chunks(self._namespace, self._made, key)
+        return chunks
 
 
-class _Chunk:
-    """Points of one metric; not a dataclass, for the speed of it."""
+class _Chunks:
+    """Points of metrics that are logged together, a chunk for each; not a dataclass, for the speed of it."""
 
-    __slots__ = ("has_changed", "id", "name", "number", "places", "run_id", "steps", "times", "values")
+    __slots__ = ("axis_id", "has_changed", "ids", "key", "places", "steps", "times", "values")
 
-    def __init__(self, chunk_id: str, run_id: str, name: str, number: int) -> None:
-        self.id, self.run_id, self.name, self.number = chunk_id, run_id, name, number
+    def __init__(self, namespace: UUID, number: int, key: tuple[str, ...]) -> None:
+        self.key = key
+        run_id, *names = key
+        self.ids = [str(uuid5(namespace, f"{run_id}:{number}:{name}")) for name in names]
+        self.axis_id = str(uuid5(namespace, f"{run_id}:{number}")) if len(names) > 1 else None
         self.steps: list[int] = []
-        self.values: list[Any] = []
         self.times: list[str] = []
+        # One of each metric, then the next of each.
+        self.values = array("d")
         self.places: list[int] = []
         self.has_changed = False
 
-    def as_record(self, timeline: int) -> Record:
-        """Return the chunk as it is now; it may go on growing."""
-        return {
-            "id": self.id,
-            "training_run_id": self.run_id,
-            "timeline": timeline,
-            "name": self.name,
-            "steps": self.steps[:],
-            "values": self.values[:],
-            "times": self.times[:],
-        }
+    def as_records(self, timeline: int) -> list[Record]:
+        """Return the chunks as they are now; they may go on growing."""
+        run_id, *names = self.key
+        shared: Record = {"training_run_id": run_id, "timeline": timeline}
+        if self.axis_id is not None:
+            shared["axis_id"] = self.axis_id
+        records = [
+            {"id": chunk_id, **shared, "name": name, "values": _plain(self.values[place :: len(names)])}
+            for place, (chunk_id, name) in enumerate(zip(self.ids, names, strict=True))
+        ]
+        # The first brings the steps and times of all.
+        records[0] |= {"steps": self.steps[:], "times": self.times[:]}
+        return records
+
+
+def _plain(values: array[float]) -> list[Any]:
+    """Return values as JSON has them: what is not finite by its name."""
+    if math.isfinite(sum(values)):
+        return values.tolist()
+    return [as_json_number(value) for value in values]
 
 
 def refusal_of(name: str, step: Any, reason: str) -> Record:
@@ -99,8 +130,24 @@ def refusal_of(name: str, step: Any, reason: str) -> Record:
     return {"kind": "metrics", "record": record, "code": "OM400", "field": name, "message": message}
 
 
-def _no_step(step: Any) -> str:
-    return f"step {step!r} is not a whole number from 0 on"
+def _sort_out(values: dict[str, Any], step: Any, *, is_step: bool) -> tuple[dict[str, float], list[Record]]:
+    """Return the points among some values, and a refusal for each of the others."""
+    points: dict[str, float] = {}
+    refused = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        if not is_step:
+            reason = f"step {step!r} is not a whole number from 0 on"
+        elif not _is_number(value):
+            reason = f"a {value.__class__.__name__} is not a number"
+        elif not 0 < len(name) <= _LONGEST_NAME:
+            reason = f"a name has 1 to {_LONGEST_NAME} characters"
+        else:
+            points[name] = float(value)
+            continue
+        refused.append(refusal_of(name, step, reason))
+    return points, refused
 
 
 def _is_number(value: Any) -> bool:

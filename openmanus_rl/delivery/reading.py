@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,10 @@ class SpoolReader:
                 break
         if not (batch.lines or batch.damaged or is_unfinished):
             return None
-        for chunk in self._metrics.take():
-            batch.records["metric_chunks"].append(chunk.as_record(self._timeline))
-            batch.places["metric_chunks"].append(chunk.places[:])
+        for chunks in self._metrics.take():
+            records, places = chunks.as_records(self._timeline), chunks.places[:]
+            batch.records["metric_chunks"] += records
+            batch.places["metric_chunks"] += [places] * len(records)
         batch.records = {kind: records for kind, records in batch.records.items() if records}
         batch.refused += batch.refused_metrics.values()
         batch.end = Position(self._segment, self._offset)
@@ -122,11 +124,11 @@ class SpoolReader:
     def _take(self, block: bytes, batch: SpoolBatch, max_bytes: int) -> None:
         """Add the whole lines of a block; half a line at its end is looked at when nothing else is left."""
         end = self._offset + max_bytes
-        files = 0
+        files, may_hold_files = 0, _FILE_MARK in block
         for line in block.split(b"\n")[:-1]:
             if batch.lines and self._offset + len(line) >= end:
                 break  # A huge record goes alone: memory then holds one of them at a time.
-            files += _FILE_MARK in line
+            files += may_hold_files and _FILE_MARK in line
             if files > _FILES_PER_BATCH or len(batch.records["agent_states"]) >= _TURNS_PER_BATCH:
                 break
             self._add(line, batch, self._offset)
@@ -181,8 +183,9 @@ class SpoolReader:
         if kind == "metrics":
             try:
                 refused = self._metrics.add(record["run"], record["step"], time, record["values"], place)
-                known_before = record.get("refused", {}).items()
-                refused += [refusal_of(name, record["step"], reason) for name, reason in known_before]
+                if "refused" in record:
+                    known_before = record["refused"].items()
+                    refused += [refusal_of(name, record["step"], reason) for name, reason in known_before]
             except (AttributeError, KeyError, TypeError):
                 self._note_damage(batch, f"has metrics at byte {offset} that are in no known form")
                 return
@@ -268,4 +271,11 @@ def _child_id(turn_id: str, kind: str, position: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
+    whole, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_second(whole)}.{microseconds:06}+00:00"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    """Return a time in whole seconds, as ISO 8601 without its zone; for many records it is the same."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

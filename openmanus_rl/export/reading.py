@@ -91,10 +91,19 @@ class Reader:
             for run in runs:
                 for name in metrics.list_names(run["id"]):
                     of_series = [Filter.eq("training_run_id", run["id"]), Filter.eq("name", name)]
-                    columns = "id,training_run_id,name,first_step,steps,values,times,visible_to"
+                    columns = "id,training_run_id,name,first_step,axis_id,steps,values,times,visible_to"
                     chunks = self._pages("metric_chunks", columns, of_series, by, _CHUNKS_PER_PAGE)
-                    of_chunks = _points(chunk for page in chunks for chunk in page)
+                    of_chunks = _points(chunk for page in chunks for chunk in self._with_axes(page))
                     yield from (row for row in of_chunks if self._selection.include_rewound or row.pop("counts"))
+
+    def _with_axes(self, chunks: list[Row]) -> Iterator[Row]:
+        """Yield chunks with the steps and times that they share with others."""
+        ids = [chunk["axis_id"] for chunk in chunks if chunk["axis_id"] is not None]
+        of_chunks = [Filter.in_("id", ids)]
+        axes = {axis["id"]: axis for axis in self._client.select("metric_axes", filters=of_chunks).rows} if ids else {}
+        for chunk in chunks:
+            axis = axes.get(chunk["axis_id"], chunk)
+            yield {**chunk, "steps": axis["steps"], "times": axis["times"]}
 
     def _turns_of(self, rollouts: list[Row], columns: str, *, whole: bool = True) -> Iterator[Row]:
         """Yield turns by rollout and number, each with its tool calls and, if whole, its tokens and rewards."""
@@ -185,7 +194,8 @@ def _type(reward: Row) -> str:
 def _points(chunks: Iterable[Row]) -> Iterator[Row]:
     for chunk in chunks:
         of_chunk = {"training_run_id": chunk["training_run_id"], "name": chunk["name"]}
-        for step, value, when in zip(chunk["steps"], chunk["values"], chunk["times"], strict=True):
+        # Not strictly: an axis may have grown since.
+        for step, value, when in zip(chunk["steps"], chunk["values"], chunk["times"], strict=False):
             # A value is never unknown: where one comes as null, the server had no number for it.
             known = math.nan if value is None else value
             counts = chunk["visible_to"] is None or step <= chunk["visible_to"]

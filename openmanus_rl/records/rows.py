@@ -402,9 +402,10 @@ class MetricChunk(TypedDict):
     id: str
     training_run_id: str
     name: str
-    steps: list[int]
+    axis_id: str | None
+    steps: list[int] | None
     values: list[float]
-    times: list[str]
+    times: list[str] | None
     first_step: int
     last_step: int
     timeline: int

@@ -112,7 +112,7 @@ def rewind_locally(root: Path, run_id: str, to_step: int | None, *, launch_id: s
 def note_delivered(root: Path, meta: Mapping[str, Any], records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Note the progress that delivered records show; call this before their lines count as delivered."""
     completed = [record.get("step") for record in records.get("training_steps", ()) if _is_completed(record)]
-    metric_steps = [chunk["steps"][-1] for chunk in records.get("metric_chunks", ())]
+    metric_steps = [chunk["steps"][-1] for chunk in records.get("metric_chunks", ()) if "steps" in chunk]
     episodes = [record.get("episode_number") for record in records.get("rollouts", ())]
     is_named = any("run_name" in record for record in records.get("training_runs", ()))
     if not (completed or metric_steps or episodes or is_named):

@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb, set_json_dumps
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.records.plain import as_text
 from openmanus_rl.transport.json_codec import encode
-from openmanus_rl.transport.metric_chunks import copy_chunks, is_plain_chunk
+from openmanus_rl.transport.metric_chunks import copy_chunks, is_plain_chunk, stage_chunks
 from openmanus_rl.transport.postgres import PostgresConnection, connect
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import translated
@@ -152,7 +152,7 @@ class Loader:
         media = merged.pop("media", None)
         refused = self._copy_and_merge(connection, merged) if merged else []
         if chunks:
-            copy_chunks(connection, sql.Identifier("public", "metric_chunks"), chunks.items(), staged=False)
+            copy_chunks(connection, list(chunks.values()))
         written |= self._copy_turns(connection, batch)
         if media is not None:
             refused += self._copy_and_merge(connection, {"media": media})
@@ -178,10 +178,10 @@ class Loader:
         kinds = list(batch)
         connection.execute("select internal.open_stage(%s)", [kinds])
         for kind, entries in batch.items():
-            stage = sql.Identifier("pg_temp", f"stage_{kind}")
             if kind == "metric_chunks" and all(is_plain_chunk(record) for _, record in entries):
-                copy_chunks(connection, stage, entries, staged=True)
+                stage_chunks(connection, entries)
             else:
+                stage = sql.Identifier("pg_temp", f"stage_{kind}")
                 staged = [(_staging_values(number, record), record) for number, record in entries]
                 self._copy(connection, kind, staged, stage, added=("ordinal", "cleared"))
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())

@@ -1,24 +1,59 @@
 -- Metric series. One row a point is too slow for training: points are stored in chunks, arrays of one metric of one run, and the view
--- `metrics` shows them one by one.
+-- `metrics` shows them one by one. Metrics that are logged together have the same steps and times, which are stored once, as an axis.
+
+create table public.metric_axes (
+  id uuid primary key default internal.new_id(),
+  training_run_id uuid not null references public.training_runs (id) on delete cascade,
+  steps bigint[] not null,
+  times timestamptz[] not null,
+  first_step bigint not null,
+  last_step bigint not null,
+  points integer not null,
+  constraint metric_axes_arrays_match check (cardinality(steps) > 0 and cardinality(steps) = cardinality(times)),
+  constraint metric_axes_steps_known check (array_position(steps, null) is null),
+  constraint metric_axes_steps_not_negative check (first_step >= 0)
+);
+comment on table public.metric_axes is 'Steps and times of metrics that were logged together. Its writer rewrites it, by id, as it grows.';
+create unique index metric_axes_of_a_run on public.metric_axes (training_run_id, id);
+
+create function internal.bound_metric_axis() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  -- An axis only grows: one that is not longer is an earlier state of it, delivered again.
+  if tg_op = 'UPDATE' and cardinality(new.steps) <= old.points then
+    return old;
+  end if;
+  -- For an axis without steps, let the constraints report the reason.
+  select coalesce(min(s), 0), coalesce(max(s), 0), count(*) into new.first_step, new.last_step, new.points from unnest(new.steps) s;
+  return new;
+end
+$$;
+
+create trigger bound_metric_axis before insert or update on public.metric_axes
+  for each row execute function internal.bound_metric_axis();
 
 create table public.metric_chunks (
   id uuid primary key default internal.new_id(),
   training_run_id uuid not null references public.training_runs (id) on delete cascade,
   name text not null check (length(name) between 1 and 500),
-  steps bigint[] not null,
+  axis_id uuid,
+  steps bigint[],
   values double precision[] not null,
-  times timestamptz[] not null,
+  times timestamptz[],
   first_step bigint not null,
   last_step bigint not null,
   timeline integer not null default 0,
   visible_to bigint,
   updated_at timestamptz not null default now(),
   constraint metric_chunks_arrays_match check (
-    cardinality(steps) > 0 and cardinality(steps) = cardinality(values) and cardinality(steps) = cardinality(times)),
+    cardinality(values) > 0 and cardinality(steps) = cardinality(values) and cardinality(steps) = cardinality(times)),
+  constraint metric_chunks_steps_here_or_in_an_axis check (num_nonnulls(axis_id, steps) = 1 and num_nonnulls(axis_id, times) = 1),
   constraint metric_chunks_steps_and_values_known check (array_position(steps, null) is null and array_position(values, null) is null),
   constraint metric_chunks_steps_not_negative check (first_step >= 0)
 );
 comment on table public.metric_chunks is 'Points of one metric of one run. A writer rewrites its open chunk, by id, as it grows.';
+comment on column public.metric_chunks.axis_id is 'The row of metric_axes with the steps and times of these values; null: they are here.';
 comment on column public.metric_chunks.visible_to is 'The last step that rewinds of the run left of these points; null: all of them count.';
 create unique index metric_chunks_of_a_metric on public.metric_chunks (training_run_id, name, first_step, id);
 -- For the last point of a run.
@@ -27,14 +62,33 @@ create unique index metric_chunks_by_last_step on public.metric_chunks (training
 create function internal.bound_metric_chunk() returns trigger
 language plpgsql set search_path = ''
 as $$
+declare
+  axis record;
 begin
   -- A chunk only grows: one that is not longer is an earlier state of it, delivered again.
-  if tg_op = 'UPDATE' and cardinality(new.steps) <= cardinality(old.steps) then
+  if tg_op = 'UPDATE' and cardinality(new.values) <= cardinality(old.values) then
     old.visible_to := new.visible_to;
     return old;
   end if;
-  -- For a chunk without steps, let the constraints report the reason.
-  select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
+  if new.axis_id is null and num_nulls(new.steps, new.times) > 0 then
+    raise not_null_violation using message = 'without an axis, steps and times are required', column = case when new.steps is null then 'steps' else 'times' end;
+  elsif new.axis_id is null then
+    -- For a chunk without points, let the constraints report the reason.
+    select coalesce(min(s), 0), coalesce(max(s), 0) into new.first_step, new.last_step from unnest(new.steps) s;
+  else
+    select a.first_step, a.last_step, a.points into axis from public.metric_axes a
+    where a.id = new.axis_id and a.training_run_id = new.training_run_id;
+    if not found then
+      raise foreign_key_violation using message = 'there is no such axis of the run', detail = format('Key (axis_id)=(%s)', new.axis_id);
+    elsif axis.points < cardinality(new.values) then
+      raise check_violation using message = format('axis %s has fewer steps', new.axis_id), constraint = 'metric_chunks_arrays_match';
+    elsif axis.points > cardinality(new.values) then
+      select coalesce(min(s), 0), coalesce(max(s), 0) into axis.first_step, axis.last_step
+      from public.metric_axes a cross join unnest(a.steps[:cardinality(new.values)]) s where a.id = new.axis_id;
+    end if;
+    new.first_step := axis.first_step;
+    new.last_step := axis.last_step;
+  end if;
   perform internal.follow_run(new.training_run_id);
   new.visible_to := (
     select min(w.to_step) from public.rewinds w where w.training_run_id = new.training_run_id and w.timeline > new.timeline);
@@ -46,26 +100,35 @@ $$;
 create trigger bound_metric_chunk before insert or update on public.metric_chunks
   for each row execute function internal.bound_metric_chunk();
 
+select internal.compress('public.metric_axes', 'steps', 'times');
 select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
 do $$
 begin
   -- Without lz4, compression took more than half of the time of delivering metrics.
   if not 'lz4' = any ((select enumvals from pg_catalog.pg_settings where name = 'default_toast_compression')::text[]) then
+    alter table public.metric_axes alter column steps set storage external, alter column times set storage external;
     alter table public.metric_chunks
       alter column steps set storage external, alter column values set storage external, alter column times set storage external;
   end if;
 end
 $$;
 
-select internal.pin('public.metric_chunks', 'training_run_id');
+select internal.pin('public.metric_axes', 'training_run_id');
+select internal.protect('public.metric_axes', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
+-- An axis goes with its run: the metrics that others leave may still need it.
+revoke delete on public.metric_axes from authenticated;
+select internal.pin('public.metric_chunks', 'training_run_id', 'axis_id');
 select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
 
 -- Reading -----------------------------------------------------------------------------------------------------------------------
 
 create view public.metrics with (security_invoker = true) as
 select c.training_run_id, c.name, p.step, p.value, p.recorded_at, c.id as chunk_id
-from public.metric_chunks c cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
-where c.visible_to is null or p.step <= c.visible_to;
+from public.metric_chunks c
+left join public.metric_axes a on a.id = c.axis_id
+cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
+-- An axis may be longer than a chunk, which then grows next.
+where p.value is not null and (c.visible_to is null or p.step <= c.visible_to);
 comment on view public.metrics is 'Metric points, one a row. Filters on run and name reach the index.';
 revoke all on public.metrics from public, anon, authenticated, service_role;
 grant select on public.metrics to anon, authenticated, service_role;
@@ -93,8 +156,9 @@ begin
     cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
       select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
         and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
-    cross join lateral unnest(c.steps, c.values, c.times) as p (step, value, recorded_at)
-    where c.training_run_id = metric_series.training_run_id
+    left join public.metric_axes a on a.id = c.axis_id
+    cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
+    where c.training_run_id = metric_series.training_run_id and p.value is not null
       and (metric_series.timeline is null or c.timeline <= metric_series.timeline)
       and (v.visible_to is null or p.step <= v.visible_to)
       and (metric_series.names is null or c.name = any (metric_series.names))
@@ -152,6 +216,6 @@ end
 $$;
 comment on function public.metric_names is 'The names of a run''s metrics.';
 
-revoke execute on function internal.bound_metric_chunk from public;
+revoke execute on function internal.bound_metric_axis, internal.bound_metric_chunk from public;
 revoke execute on function public.metric_series, public.metric_names from public, anon, authenticated, service_role;
 grant execute on function public.metric_series, public.metric_names to anon, authenticated, service_role;

@@ -65,9 +65,11 @@ begin
     select min(r.created_at) from public.rollouts r
     where r.training_run_id = run_id and r.rewound_at is null and r.step > kept_step and r.timeline < next_timeline
     union all
-    select min(p.recorded_at) from public.metric_chunks c cross join lateral unnest(c.steps, c.times) p (step, recorded_at)
+    select min(p.recorded_at)
+    from public.metric_chunks c left join public.metric_axes a on a.id = c.axis_id
+    cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) p (step, value, recorded_at)
     where c.training_run_id = run_id and c.last_step > kept_step and p.step > kept_step and p.step <= coalesce(c.visible_to, p.step)
-      and c.timeline < next_timeline) t;
+      and p.value is not null and c.timeline < next_timeline) t;
   insert into public.rewinds (id, training_run_id, timeline, to_step, cut_at)
   values (rewind_id, run_id, next_timeline, kept_step, coalesce(went_beyond, now()));
 

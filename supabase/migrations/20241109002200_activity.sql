@@ -92,7 +92,9 @@ as $$
 declare
   sources text := (
     select string_agg(case
-      when k = 'metric_chunks' then 'select t.training_run_id from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id'
+      -- One by one (`limit 1`): Postgres would read all chunks of all runs.
+      when k = 'metric_chunks' then 'select t.training_run_id from pg_temp.stage_metric_chunks s
+        cross join lateral (select t.training_run_id from public.metric_chunks t where t.id = s.id limit 1) t'
       when k in ('agent_states', 'rewards') then format(
         'select r.training_run_id from (select distinct rollout_id from pg_temp.%I) s join public.rollouts r on r.id = s.rollout_id', 'stage_' || k)
       else format(

@@ -225,28 +225,43 @@ select internal.define_merge('media', 'left join public.rollouts p on p.id = s.r
   '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end"}');
 select internal.define_merge('jobs');
 
--- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table.
+-- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table, after another for the
+-- axes: one record of each brings its steps and times. Known rows are looked up one by one (`limit 1`): Postgres cannot know how few
+-- records are staged, and would read all chunks of all runs.
 create function internal.merge_metric_chunks(low integer, high integer) returns void
 language plpgsql set search_path = ''
 as $$
 begin
   perform internal.refuse_move((
-    select 'training_run_id' from pg_temp.stage_metric_chunks s join public.metric_chunks t on t.id = s.id
-    where s.ordinal between low and high and s.training_run_id <> t.training_run_id limit 1));
+    select m.field from pg_temp.stage_metric_chunks s
+    left join lateral (select k.training_run_id, k.axis_id, true as is_known from public.metric_chunks k where k.id = s.id limit 1) k on true
+    left join lateral (select a.training_run_id from public.metric_axes a where a.id = s.axis_id limit 1) a on true
+    cross join lateral (select case when s.training_run_id <> k.training_run_id then 'training_run_id'
+      when (k.is_known and s.axis_id is distinct from k.axis_id) or s.training_run_id <> a.training_run_id then 'axis_id' end as field) m
+    where s.ordinal between low and high and m.field is not null limit 1));
 
-  insert into public.metric_chunks as t (id, training_run_id, timeline, name, steps, values, times)
-  select s.id, coalesce(s.training_run_id, k.training_run_id), coalesce(s.timeline, k.timeline, p.timeline, 0), coalesce(s.name, k.name),
-    s.steps, s.values, s.times
+  insert into public.metric_axes as t (id, training_run_id, steps, times)
+  select distinct on (s.axis_id) s.axis_id,
+    coalesce(s.training_run_id, (select a.training_run_id from public.metric_axes a where a.id = s.axis_id)), s.steps, s.times
   from pg_temp.stage_metric_chunks s
-  left join public.metric_chunks k on k.id = s.id
-  left join public.training_runs p on p.id = s.training_run_id
+  where s.ordinal between low and high and s.axis_id is not null and num_nonnulls(s.steps, s.times) > 0
+  order by s.axis_id, cardinality(s.steps) desc, s.ordinal
+  on conflict (id) do update set steps = excluded.steps, times = excluded.times
+  where cardinality(excluded.steps) > t.points;
+
+  insert into public.metric_chunks as t (id, training_run_id, timeline, name, axis_id, steps, values, times)
+  select s.id, coalesce(s.training_run_id, k.training_run_id),
+    coalesce(s.timeline, k.timeline, (select r.timeline from public.training_runs r where r.id = s.training_run_id), 0), coalesce(s.name, k.name),
+    s.axis_id, case when s.axis_id is null then s.steps end, s.values, case when s.axis_id is null then s.times end
+  from pg_temp.stage_metric_chunks s
+  left join lateral (select k.training_run_id, k.timeline, k.name from public.metric_chunks k where k.id = s.id limit 1) k on true
   where s.ordinal between low and high
     -- Of several records of a chunk, the longest: the others are earlier states of it.
     and not exists (select 1 from pg_temp.stage_metric_chunks o where o.id = s.id and o.ordinal between low and high and o.ordinal <> s.ordinal
-      and (cardinality(o.steps), o.ordinal) > (cardinality(s.steps), s.ordinal))
+      and (cardinality(o.values), o.ordinal) > (cardinality(s.values), s.ordinal))
   order by s.id
   on conflict (id) do update set steps = excluded.steps, values = excluded.values, times = excluded.times
-  where cardinality(excluded.steps) > cardinality(t.steps);
+  where cardinality(excluded.values) > cardinality(t.values);
 end
 $$;
 

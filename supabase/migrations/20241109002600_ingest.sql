@@ -17,8 +17,9 @@ declare
       when 'rollout_groups' then
         'select p.training_run_id, false from pg_temp.stage_rollout_groups s join public.training_steps p on p.id = s.training_step_id union all
          select e.training_run_id, false from pg_temp.stage_rollout_groups s join public.evaluations e on e.id = s.evaluation_id'
+      -- In a subquery: Postgres would read the whole table to join it.
       else format('select s.training_run_id, false from pg_temp.%1$I s union all
-         select t.training_run_id, false from pg_temp.%1$I s join public.%2$I t on t.id = s.id', 'stage_' || k, k)
+         select (select t.training_run_id from public.%2$I t where t.id = s.id), false from pg_temp.%1$I s', 'stage_' || k, k)
         || case k when 'rollouts' then ' union all
          select g.training_run_id, false from pg_temp.stage_rollouts s join public.rollout_groups g on g.id = s.group_id' else '' end
       end, ' union all ')

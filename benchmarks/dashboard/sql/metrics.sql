@@ -1,4 +1,4 @@
--- Metrics in chunks of 256 points, as the recorder makes them.
+-- Metrics in chunks of 496 points, as the recorder makes them. Those of a run with the same steps were logged together.
 
 create temporary table filled_metrics on commit drop as
 select r.id as run_id, 'train/loss' as name, 1 as shape, s.spiky_points as points, 1::bigint as apart, true as spiky
@@ -21,15 +21,34 @@ select r.id, m.name, m.n::integer, 20 + r.number % 200, 1, false
 from pg_temp.sizes s join pg_temp.filled_runs r on r.number between s.runs - 2 - 300 and s.runs - 3
 cross join unnest(array['train/loss', 'train/kl', 'reward/mean', 'rollout/success_rate', 'timing/step_seconds']) with ordinality m (name, n);
 
-insert into public.metric_chunks (id, training_run_id, name, steps, values, times, first_step, last_step)
-select pg_temp.made_id(12, 1000000 + row_number() over (order by m.run_id, m.name, i / 256)), m.run_id, m.name,
-  array_agg(i * m.apart order by i),
-  array_agg(case
-    when m.spiky and i in (points / 8, points / 2) then 1000 when m.spiky and i = points / 3 then -500
-    when m.spiky and i = points * 7 / 9 then 'NaN' when m.spiky and i = points * 8 / 9 then 'Infinity'
-    else (1 + m.shape % 7) * exp(-3.0 * i / m.points) + 0.3 * sin(i * (1 + m.shape % 5) / 40.0) + 0.2 * pg_temp.chance(i, 60 + m.shape) end::double precision order by i),
-  array_agg(now() - interval '9 days' * (1 - i::double precision / m.points) order by i),
-  min(i) * m.apart, max(i) * m.apart
-from pg_temp.filled_metrics m cross join lateral generate_series(0, m.points - 1) i
-group by m.run_id, m.name, i / 256, m.apart
-order by m.run_id, m.name, i / 256;
+create temporary table filled_axes on commit drop as
+select pg_temp.made_id(16, row_number() over (order by run_id, points, apart)) as id, run_id, points, apart
+from pg_temp.filled_metrics group by run_id, points, apart having count(*) > 1;
+
+create temporary table filled_chunks on commit drop as
+select m.*, c as chunk, pg_temp.made_id(12, 1000000 + row_number() over (order by m.run_id, m.name, c)) as id,
+  case when a.id is not null then pg_temp.made_id(17, dense_rank() over (order by a.id, c)) end as axis_id, c * 496 as low, least(m.points, c * 496 + 496) - 1 as high
+from pg_temp.filled_metrics m
+left join pg_temp.filled_axes a using (run_id, points, apart)
+cross join lateral generate_series(0, (m.points - 1) / 496) c;
+
+insert into public.metric_axes (id, training_run_id, steps, times, first_step, last_step, points)
+select c.axis_id, c.run_id, p.steps, p.times, c.low * c.apart, c.high * c.apart, c.high - c.low + 1
+from (select distinct axis_id, run_id, points, apart, low, high from pg_temp.filled_chunks where axis_id is not null) c
+cross join lateral (
+  select array_agg(i * c.apart order by i) as steps, array_agg(now() - interval '9 days' * (1 - i::double precision / c.points) order by i) as times
+  from generate_series(c.low, c.high) i) p
+order by c.run_id, c.low;
+
+insert into public.metric_chunks (id, training_run_id, name, axis_id, steps, values, times, first_step, last_step)
+select c.id, c.run_id, c.name, c.axis_id, p.steps, p.values, p.times, c.low * c.apart, c.high * c.apart
+from pg_temp.filled_chunks c
+cross join lateral (
+  select array_agg(i * c.apart order by i) filter (where c.axis_id is null) as steps,
+    array_agg(case
+      when c.spiky and i in (c.points / 8, c.points / 2) then 1000 when c.spiky and i = c.points / 3 then -500
+      when c.spiky and i = c.points * 7 / 9 then 'NaN' when c.spiky and i = c.points * 8 / 9 then 'Infinity'
+      else (1 + c.shape % 7) * exp(-3.0 * i / c.points) + 0.3 * sin(i * (1 + c.shape % 5) / 40.0) + 0.2 * pg_temp.chance(i, 60 + c.shape) end::double precision order by i) as values,
+    array_agg(now() - interval '9 days' * (1 - i::double precision / c.points) order by i) filter (where c.axis_id is null) as times
+  from generate_series(c.low, c.high) i) p
+order by c.run_id, c.name, c.chunk;

@@ -356,16 +356,48 @@ isOneToOne: false
                   Relationships: [
                     
                   ]
-                },"metric_chunks": {
+                },"metric_axes": {
                   Row: {
-                    "first_step": number,"id": string,"last_step": number,"name": string,"steps": (number)[],"timeline": number,"times": (string)[],"training_run_id": string,"updated_at": string,"values": (number)[],"visible_to": number | null
+                    "first_step": number,"id": string,"last_step": number,"points": number,"steps": (number)[],"times": (string)[],"training_run_id": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "first_step": number,"id"?: string,"last_step": number,"name": string,"steps": (number)[],"timeline"?: number,"times": (string)[],"training_run_id": string,"updated_at"?: string,"values": (number)[],"visible_to"?: number | null
+                    "first_step": number,"id"?: string,"last_step": number,"points": number,"steps": (number)[],"times": (string)[],"training_run_id": string
                   }
                   Update: {
-                    "first_step"?: number,"id"?: string,"last_step"?: number,"name"?: string,"steps"?: (number)[],"timeline"?: number,"times"?: (string)[],"training_run_id"?: string,"updated_at"?: string,"values"?: (number)[],"visible_to"?: number | null
+                    "first_step"?: number,"id"?: string,"last_step"?: number,"points"?: number,"steps"?: (number)[],"times"?: (string)[],"training_run_id"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "metric_axes_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_axes_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "metric_axes_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"metric_chunks": {
+                  Row: {
+                    "axis_id": string | null,"first_step": number,"id": string,"last_step": number,"name": string,"steps": (number)[] | null,"timeline": number,"times": (string)[] | null,"training_run_id": string,"updated_at": string,"values": (number)[],"visible_to": number | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "axis_id"?: string | null,"first_step": number,"id"?: string,"last_step": number,"name": string,"steps"?: (number)[] | null,"timeline"?: number,"times"?: (string)[] | null,"training_run_id": string,"updated_at"?: string,"values": (number)[],"visible_to"?: number | null
+                  }
+                  Update: {
+                    "axis_id"?: string | null,"first_step"?: number,"id"?: string,"last_step"?: number,"name"?: string,"steps"?: (number)[] | null,"timeline"?: number,"times"?: (string)[] | null,"training_run_id"?: string,"updated_at"?: string,"values"?: (number)[],"visible_to"?: number | null
                   }
                   Relationships: [
                     {

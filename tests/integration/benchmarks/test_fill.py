@@ -95,7 +95,7 @@ def test_the_landmarks_are_what_they_are_called(filled: Filled) -> None:
     assert [name for name, value in landmarks.items() if value is None] == []
     run = "select count(*) from public.rollouts where training_run_id = %s and source = 'training'"
     assert ask(run, landmarks["large_run"]) == [(_SIZES["large"],)]
-    points = """select sum(cardinality(steps)), bool_or('NaN' = any (values))
+    points = """select sum(cardinality(values)), bool_or('NaN' = any (values))
                 from public.metric_chunks where training_run_id = %s"""
     assert ask(points, landmarks["metrics_run"]) == [(_SIZES["points"], True)]
     names = "select count(distinct name) from public.metric_chunks where training_run_id = %s"

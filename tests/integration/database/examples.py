@@ -292,6 +292,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             **run,
             "name": "loss",
             "timeline": 0,
+            "axis_id": None,
             "steps": [1, 2],
             "values": [0.5, 0.25],
             "times": [at, at],

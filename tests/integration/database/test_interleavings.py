@@ -179,6 +179,15 @@ def _chunk(run_id: str, chunk_id: str, steps: list[int], **more: object) -> Reco
     } | more
 
 
+def _shared(run_id: str, ids: list[str], steps: list[int]) -> Record:
+    """Return a batch of two metrics that were logged together, the ids being of their axis and of each."""
+    axis_id, *chunk_ids = ids
+    of_both: Record = {"training_run_id": run_id, "axis_id": axis_id, "values": steps, "timeline": 0}
+    chunks = [{"id": chunk_id, **of_both, "name": name} for chunk_id, name in zip(chunk_ids, ("a", "b"), strict=True)]
+    chunks[0] |= {"steps": steps, "times": ["2026-01-01T00:00:00Z"] * len(steps)}
+    return {"metric_chunks": chunks}
+
+
 def _copy(batch: Record) -> Step:
     """A step that loads a batch as the recorder does where Postgres is near."""
 
@@ -193,21 +202,39 @@ def _copy(batch: Record) -> Step:
 
 
 @pytest.mark.parametrize(
-    "kind", ["training_steps", "rollouts", "metric_chunks", "a grown chunk", "a chunk by COPY", "a step by hand"]
+    "kind",
+    [
+        "training_steps",
+        "rollouts",
+        "metric_chunks",
+        "a grown chunk",
+        "a chunk by COPY",
+        "metrics together",
+        "metrics together by COPY",
+        "grown metrics together",
+        "grown metrics together by COPY",
+        "a step by hand",
+    ],
 )
 def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, stage: Stage, kind: str) -> None:
     for order in orders([2, 2]):
         run_id, chunk_id = new_run(db), new_id()
+        known, unknown = [new_id() for _ in range(3)], [new_id() for _ in range(3)]
         write(db, {
             "training_steps": [{"id": new_id(), "training_run_id": run_id, "step": step} for step in (3, 4)],
             "metric_chunks": [_chunk(run_id, chunk_id, [1, 2])],
         })  # fmt: skip
+        write(db, _shared(run_id, known, [1, 2]))
         writer = {
             "training_steps": send({"training_steps": [{"training_run_id": run_id, "step": 5, "timeline": 0}]}),
             "rollouts": send({"rollouts": [{"training_run_id": run_id, "step": 5, "timeline": 0}]}),
             "metric_chunks": send({"metric_chunks": [_chunk(run_id, new_id(), [4, 5], timeline=0)]}),
             "a chunk by COPY": _copy({"metric_chunks": [_chunk(run_id, new_id(), [4, 5], timeline=0)]}),
             "a grown chunk": send({"metric_chunks": [_chunk(run_id, chunk_id, [1, 2, 3, 4, 5])]}),
+            "metrics together": send(_shared(run_id, unknown, [4, 5])),
+            "metrics together by COPY": _copy(_shared(run_id, unknown, [4, 5])),
+            "grown metrics together": send(_shared(run_id, known, [1, 2, 3, 4, 5])),
+            "grown metrics together by COPY": _copy(_shared(run_id, known, [1, 2, 3, 4, 5])),
             "a step by hand": sql("insert into public.training_steps (training_run_id, step) values (%s, 5)", run_id),
         }[kind]
         assert stage.play([[_begun(writer), COMMIT], [_begun(_resume(run_id, 3)), COMMIT]], order) == [], order
@@ -219,6 +246,27 @@ def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, st
             assert all(each["step"] <= 3 for each in shown), (table, order)
         points = db.execute("select step from public.metrics where training_run_id = %s", [run_id]).fetchall()
         assert all(each["step"] <= 3 for each in points), order
+
+
+@pytest.mark.parametrize("ways", ["ingest, ingest", "ingest, COPY", "COPY, ingest", "COPY, COPY"])
+def test_metrics_that_two_deliver_at_once_are_whole_whoever_is_first(db: Connection, stage: Stage, ways: str) -> None:
+    """One delivers more of the same points than the other, of two copies of a spool."""
+    for order in orders([2, 2]):
+        run_id, ids = new_run(db), [new_id() for _ in range(3)]
+        batches = [_shared(run_id, ids, [1, 2]), _shared(run_id, ids, [1, 2, 3, 4])]
+        writers = [
+            {"ingest": send, "COPY": _copy}[way](batch) for way, batch in zip(ways.split(", "), batches, strict=True)
+        ]
+        errors = stage.play([[_begun(writer), COMMIT] for writer in writers], order)
+        # Whoever copies what another has just written begins anew, by the merge.
+        assert all(isinstance(error, psycopg.errors.UniqueViolation) for error in errors), order
+        assert not errors or "COPY" in ways
+        for batch in batches if errors else []:
+            write(db, batch)
+        found = db.execute("select name, step, value from public.metrics where training_run_id = %s", [run_id])
+        assert sorted((point["name"], point["step"], point["value"]) for point in found) == [
+            (name, step, step) for name in "ab" for step in (1, 2, 3, 4)
+        ], order
 
 
 def test_resuming_and_writing_do_not_wait_in_a_circle(db: Connection, stage: Stage) -> None:

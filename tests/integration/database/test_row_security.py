@@ -48,6 +48,7 @@ OF_A_RUN = {
     "validations",
     "media",
     "jobs",
+    "metric_axes",
     "metric_chunks",
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
@@ -67,6 +68,8 @@ def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
         return False
     if table in KEPT_BY_THE_DATABASE:
         return actor == SECRET
+    if table == "metric_axes" and verb == "delete":
+        return actor == SECRET  # Other metrics than one that is deleted may need it.
     if table == "members":
         return actor in (SECRET, ADMIN)
     return actor in MAY_CHANGE
@@ -89,6 +92,10 @@ def filled(url: str, database_url: str, *, publishable_key: str, secret_key: str
             world.db.execute(
                 "insert into public.rewinds (training_run_id, timeline, to_step, cut_at)"
                 " values (%s, 1, 1000, 'infinity')",
+                [world.run_id(visibility)],
+            )
+            world.db.execute(
+                "insert into public.metric_axes (training_run_id, steps, times) values (%s, '{1}', '{now}')",
                 [world.run_id(visibility)],
             )
             # One that was withdrawn, so that it changes nothing.
@@ -144,7 +151,7 @@ class Table:
         """Return the row that everybody tries to see and to change."""
         records = self.world.records[self.visibility]
         condition, value = f"{self.key} = %s", records.get(self.name, {}).get("id")
-        if self.name in KEPT_BY_THE_DATABASE | VIEWS:
+        if self.name in KEPT_BY_THE_DATABASE | VIEWS | {"metric_axes"}:
             column = "id" if self.name in ("run_list", "run_overview") else "training_run_id"
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
@@ -243,19 +250,17 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
             "rollout_stats": "environment",
             "status_history": "message",
             "activity": "changed_at",
+            "metric_axes": "points",
+            "metric_chunks": "name",
+            "observations": "position",
+            "generations": "position",
         }.get(table.name, "created_at")
-        column = (
-            "name"
-            if table.name == "metric_chunks"
-            else "position"
-            if table.name in ("observations", "generations")
-            else column
-        )
         value = {
             "role": "viewer",
             "created_at": "2026-02-03T04:05:06+00:00",
             "changed_at": "2026-02-03T04:05:06+00:00",
             "position": secrets.randbelow(30_000),
+            "points": 1,
         }.get(column, new_id())
         answer = world.call(actor, "PATCH", path, params=where, json={column: value})
         happened = table.version(key) != before

@@ -157,6 +157,37 @@ def test_chunks_come_back_as_they_were_and_only_grow(loader: Loader, query: Quer
     assert len(query("select 1 from metric_chunks where training_run_id = %s and name = 'kl'", run_id)) == 2
 
 
+def test_chunks_that_share_an_axis_come_back_as_they_were_and_only_grow(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    axis_id, first, other = new_id(), chunk(run_id, [3, 4], [0.5, "NaN"]), chunk(run_id, [], [7, "Infinity"], name="kl")
+    first["axis_id"] = other["axis_id"] = axis_id
+    del other["steps"], other["times"]
+    assert loader.load({**batch, "metric_chunks": [first, other]}) == []
+    more = {"steps": [3, 4, 9], "times": [*first["times"], first["times"][0]]}
+    grown = [{**first, **more, "values": [0.5, "NaN", 1]}, {**other, "values": [7, "Infinity", 2]}]
+    for state in (grown, [first, other], grown):
+        assert loader.load({"metric_chunks": state}) == []
+    points = query("select name, step, value::text from metrics where training_run_id = %s order by 1, 2", run_id)
+    assert [tuple(point.values()) for point in points] == [
+        ("kl", 3, "7"), ("kl", 4, "Infinity"), ("kl", 9, "2"), ("loss", 3, "0.5"), ("loss", 4, "NaN"), ("loss", 9, "1")
+    ]  # fmt: skip
+    (axis,) = query("select steps, times, first_step, last_step, points from metric_axes where id = %s", axis_id)
+    assert (axis["steps"], axis["first_step"], axis["last_step"], axis["points"]) == ([3, 4, 9], 3, 9, 3)
+    assert {when.isoformat() for when in axis["times"]} == {"2026-01-02T03:04:05.678901+00:00"}
+
+
+def test_a_chunk_whose_axis_is_unknown_or_too_short_is_refused_alone(loader: Loader, query: Query) -> None:
+    run_id, batch = a_run()
+    first, orphan, long = chunk(run_id, [1], [1.0]), chunk(run_id, [1], [1.0]), chunk(run_id, [1, 2], [1.0, 2.0])
+    first["axis_id"] = long["axis_id"] = new_id()
+    orphan["axis_id"] = new_id()
+    for one in (orphan, long):
+        del one["steps"], one["times"]
+    refused = loader.load({**batch, "metric_chunks": [first, orphan, long]})
+    assert {(entry["index"], entry["code"]) for entry in refused} == {(1, "OM404"), (2, "OM400")}
+    assert query("select id::text from metric_chunks where training_run_id = %s", run_id) == [{"id": first["id"]}]
+
+
 def test_the_same_chunk_twice_in_a_batch_is_the_longer_one(loader: Loader, query: Query) -> None:
     run_id, batch = a_run()
     short = chunk(run_id, [1], [1.0])

@@ -158,6 +158,55 @@ def _by_spool(lines: Lines, sink: Any, folder: Path) -> Refusals:
     return _told(sink.load(batch.records), batch.records)
 
 
+def some_metrics(run_id: str) -> Lines:
+    """Lines of metrics: the same ones together at each step, others now and then, alone, and ever other ones."""
+    chance = random.Random(3)
+    lines: Lines = [("training_runs", {"id": run_id, "name": "same", "status": "running"})]
+    for step in range(1500):
+        values: dict[str, Any] = {"loss": chance.gauss(0, 1), "kl": step, "entropy": chance.choice([0.5, "NaN", True])}
+        some = [values, {"lr": 1e-4}, {f"env {n}": step for n in sorted(chance.sample(range(9), 3))}]
+        lines += [("metrics", {"run": run_id, "step": step, "values": each}) for each in some]
+    return lines
+
+
+def _metrics(query: Query, run_id: str) -> list[str]:
+    return [
+        str(sorted((name, value) for name, value in row["r"].items() if name != "updated_at"))
+        for table in ("metric_axes", "metric_chunks")
+        for row in query(f"select to_jsonb(t) as r from {table} t where training_run_id = %s order by id", run_id)
+    ]
+
+
+def test_the_same_metrics_whichever_way_and_however_often(query: Query, sink: Any, stack: Any, tmp_path: Path) -> None:
+    run_id = new_id()
+    writer = SpoolWriter(tmp_path, url="x", run_id=run_id)
+    lines = some_metrics(run_id)
+    for kind, record in lines:
+        writer.append(kind, record)
+    writer.close()
+    batch = SpoolReader(writer.folder, Position(1, 0)).read(10**9)
+    assert batch is not None
+    assert not write_batch(batch.records).refused
+    expected = _metrics(query, run_id)
+    logged = {(name, line["step"]) for kind, line in lines if kind == "metrics" for name in line["values"]}
+    points = query("select name, step from metrics where training_run_id = %s", run_id)
+    assert sorted((point["name"], point["step"]) for point in points) == sorted(logged)
+    with psycopg.connect(stack.database_url, autocommit=True) as connection:
+        connection.execute("delete from public.training_runs where id = %s", [run_id])
+    assert _metrics(query, run_id) == []
+
+    chance = random.Random(5)
+    position = Position(1, 0)
+    while True:
+        # Each courier dies after its batch, some of them before they noted that it was delivered.
+        batch = SpoolReader(writer.folder, position).read(chance.choice([2_000, 20_000, 100_000]))
+        if batch is None:
+            break
+        assert sink.load(batch.records) == []
+        position = chance.choice([position, batch.end, batch.end])
+    assert _metrics(query, run_id) == expected
+
+
 def _by_batch(lines: Lines) -> Refusals:
     """Write all lines in one call of `ingest`, the parts of turns within their turns."""
     batch: dict[str, list[dict[str, Any]]] = {}
