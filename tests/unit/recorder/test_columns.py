@@ -84,18 +84,14 @@ def test_columns_are_turns_the_same_ones_whenever_they_are_read(tmp_path: Any) -
     assert read[0].records == read[1].records
     turns = read[0].records["agent_states"]
     # A line that says nothing else of its rollout is no record of it.
-    assert set(read[0].records) == {"agent_states", "rewards", "observations"}
+    assert set(read[0].records) == {"agent_states", "observations"}
     assert [turn["step_number"] for turn in turns] == [5, 6, 7]
     assert [(turn["observation"], turn["action"]) for turn in turns] == [("[0.1,0.1]", str(n)) for n in range(3)]
     assert [turn.get("info") for turn in turns] == [None, {"lives": 2}, None]
     assert turns[1]["created_at"] == "1970-01-01T00:16:41.500000+00:00"
     (final,) = read[0].records["observations"]
     assert (final["text"], final["kind"], final["agent_state_id"]) == ("the end", "final", turns[2]["id"])
-    assert [(reward["step_number"], reward["reward"]) for reward in read[0].records["rewards"]] == [
-        (5, 1.0),
-        (6, 1.0),
-        (7, 1.0),
-    ]
+    assert [turn["reward"] for turn in turns] == [1.0, 1.0, 1.0]
 
 
 def test_no_two_things_in_columns_have_the_same_id() -> None:

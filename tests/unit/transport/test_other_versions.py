@@ -34,15 +34,15 @@ def test_another_version_is_told_once_with_the_way_out(
 ) -> None:
     monkeypatch.setattr(openmanus_rl, "__version__", ours)
     monkeypatch.setattr(embedded, "_told", set())
-    embedded._tell_other_version(stack_of(theirs))
-    embedded._tell_other_version(stack_of(theirs))
+    embedded._warn_about_version(stack_of(theirs))
+    embedded._warn_about_version(stack_of(theirs))
     told = capsys.readouterr().err
     assert told.count(way_out) == 1
     assert theirs in told
 
 
 def test_the_same_version_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
-    embedded._tell_other_version(stack_of(openmanus_rl.__version__))
+    embedded._warn_about_version(stack_of(openmanus_rl.__version__))
     assert capsys.readouterr().err == ""
 
 
