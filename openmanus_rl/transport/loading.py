@@ -7,7 +7,8 @@ anything stand in the way, such as a turn that was delivered before, the whole b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -141,13 +142,13 @@ class Loader:
         return self._connection
 
     def _copy_what_is_new(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
-        numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
+        numbered = {kind: list(enumerate(records)) for kind, records in batch.items() if kind not in _COPIED}
         chunks = _new_chunks(connection, numbered.get("metric_chunks", []))
         if chunks:
             numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
         written = {chunk["training_run_id"] for chunk in chunks.values()}
         connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)])
-        merged = {kind: entries for kind, entries in numbered.items() if kind not in _COPIED and entries}
+        merged = {kind: entries for kind, entries in numbered.items() if entries}
         # Media may reference turns: load it last.
         media = merged.pop("media", None)
         refused = self._copy_and_merge(connection, merged) if merged else []
@@ -200,19 +201,14 @@ class Loader:
     ) -> None:
         """Copy records to a table, each with the values of further columns."""
         types = self._types.get(kind) or self._read_types(connection, kind)
-        names = dict.fromkeys(name for _, record in entries for name in record if name not in added)
-        adapters = [(name, _ADAPTERS.get(types.get(name, ""))) for name in names]
-        columns = map(sql.Identifier, [*added, *names])
-        statement = sql.SQL("copy {} ({}) from stdin").format(table, sql.SQL(", ").join(columns))
+        names = _names(entries, but=added)
+        columns = sql.SQL(", ").join(map(sql.Identifier, [*added, *names]))
+        statement = sql.SQL("copy {} ({}) from stdin").format(table, columns)
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for values, record in entries:
-                get = record.get
-                row = [
-                    found if (found := get(name)) is None or adapt is None else adapt(found)
-                    for name, adapt in adapters
-                ]  # fmt: skip
+            write_row = copy.write_row
+            for row in _rows(entries, names, types):
                 try:
-                    copy.write_row([*values, *row])
+                    write_row(row)
                 except psycopg.ProgrammingError as error:
                     if error.sqlstate is None:
                         # No type of Postgres is known for a value, such as an object in a column of numbers.
@@ -223,6 +219,38 @@ class Loader:
         rows = connection.execute("select name, type from internal.record_columns(%s)", [kind])
         self._types[kind] = {str(row[0]): str(row[1]) for row in rows}
         return self._types[kind]
+
+
+def _names(entries: Sequence[tuple[Any, Record]], *, but: tuple[str, ...]) -> list[str]:
+    """Return the fields of some records."""
+    # Most records of a kind have the same fields: looking at each combination once is far less than at each field.
+    combinations = {tuple(record) for _, record in entries}
+    return list(dict.fromkeys(name for combination in combinations for name in combination if name not in but))
+
+
+def _rows(
+    entries: Sequence[tuple[tuple[Any, ...], Record]], names: list[str], types: Mapping[str, str]
+) -> Iterator[list[Any]]:
+    """Yield the values of each record, behind those that are added to it, in the form that COPY takes."""
+    get_all = itemgetter(*names) if len(names) > 1 else None
+    first = len(entries[0][0]) if entries else 0
+    adapters = [
+        (first + place, adapt) for place, name in enumerate(names) if (adapt := _ADAPTERS.get(types.get(name, "")))
+    ]
+    for values, record in entries:
+        if get_all is not None and len(record) >= len(names):
+            try:
+                row = [*values, *get_all(record)]
+            except KeyError:
+                row = [*values, *map(record.get, names)]
+        else:
+            row = [*values, *map(record.get, names)]
+        for place, adapt in adapters:
+            value = row[place]
+            # Text is what most columns hold, and what COPY takes for all of them but JSON.
+            if value is not None and (value.__class__ is not str or adapt is _json):
+                row[place] = adapt(value)
+        yield row
 
 
 def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Record]]) -> dict[int, Record]:

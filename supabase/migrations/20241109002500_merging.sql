@@ -65,9 +65,10 @@ declare
                                 else coalesce(e.%1$I, (b.s).%1$I) end', name)
       else format('coalesce(e.%1$I, (b.s).%1$I)', name) end, ', ')
     from internal.record_columns(kind) where name not in ('id', 'status', 'status_message', 'status_change_id'));
-  -- Which could not be told from the records alone.
-  unfolded text := (
-    select string_agg(format('e.%I', name), ', ') from internal.record_columns(kind) where name = any (fixed) or derived ? name);
+  -- The end says nothing new of a parent, of the timeline, or of what is derived.
+  foldable text := (
+    select string_agg(format(case when name = any (fixed) or name = 'timeline' then '(e.%1$I is null or e.%1$I = (b.s).%1$I)' else 'e.%1$I is null' end, name), ' and ')
+    from internal.record_columns(kind) where name = any (fixed) or derived ? name);
   -- The field, if any, in which a record names another parent than its row.
   culprit text := coalesce('case ' || (
     select string_agg(format('when t.%1$I is distinct from s.%1$I and s.%1$I is not null then %1$L', f), ' ') from unnest(fixed) f) || ' end',
@@ -159,13 +160,13 @@ begin
           from pg_temp.%1$I o where o.ordinal between low and high) b
         where e.ordinal = b.ordinal and b.records = 2 and (b.s).round = 1 and e.round = 2
           and (b.s).status = 'running' and (b.s).status_change_id is not null and e.status_change_id <> (b.s).status_change_id
-          and e.status = any (array_remove(endings, 'pending')) and (b.s).cleared is null and e.cleared is null and num_nonnulls(%4$s) = 0;
+          and e.status = any (array_remove(endings, 'pending')) and (b.s).cleared is null and e.cleared is null and %4$s;
         update pg_temp.%1$I s set round = -1
         from (
           select o.ordinal, lead(o.round) over (partition by o.id order by o.ordinal) as next_round
           from pg_temp.%1$I o where o.ordinal between low and high) b
         where s.ordinal = b.ordinal and s.round = 1 and b.next_round = 1;
-        perform set_config('openmanus_rl.folding', %3$L, true);$fold$, 'stage_' || kind, folded, kind, unfolded) end,
+        perform set_config('openmanus_rl.folding', %3$L, true);$fold$, 'stage_' || kind, folded, kind, foldable) end,
       case when folds then $unfold$perform set_config('openmanus_rl.folding', '', true);$unfold$ end,
       kind);
   end if;

@@ -36,6 +36,8 @@ CASES: dict[str, tuple[Record, Record]] = {
         {"created_at": "2026-01-01T00:00:00+00:00"},
         {"finished_at": "2026-01-01T00:00:09+00:00", "created_at": "2026-02-01T00:00:00+00:00"},
     ),
+    "the same timeline": ({"timeline": 0}, {"timeline": 0}),
+    "another timeline": ({"timeline": 0}, {"timeline": 1}),
     "interrupted": ({}, {"status": "interrupted", "step_count": 1}),
 }
 

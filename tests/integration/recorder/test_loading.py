@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openmanus_rl.delivery.reading import SpoolReader
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.spool.files import Position
+from openmanus_rl.spool.writer import SpoolWriter
 from openmanus_rl.transport.loading import Loader
 
 from .conftest import Query
@@ -262,3 +266,21 @@ def test_text_columns_hold_json_of_what_is_no_text(loader: Loader, query: Query)
     assert loader.load(batch) == []
     found = query("select observation, action, thought from agent_states where id = %s", batch["agent_states"][0]["id"])
     assert found == [{"observation": '{"room":[1,null]}', "action": '["go",true]', "thought": "true"}]
+
+
+def test_a_rollout_that_the_recorder_began_and_ended_is_written_once(loader: Loader, tmp_path: Path) -> None:
+    run_id, rollout_id = new_id(), new_id()
+    writer = SpoolWriter(tmp_path, url="x", run_id=run_id)
+    begin = {"id": rollout_id, "training_run_id": run_id, "status": "running", "status_change_id": new_id()}
+    writer.append("training_runs", {"id": run_id, "name": "r", "environment": "e", "status": "running"})
+    writer.append("rollouts", begin)
+    writer.append("agent_states", {"id": new_id(), "rollout_id": rollout_id, "step_number": 0, "reward": 1.0})
+    writer.append("rollouts", {"id": rollout_id, "status": "success", "status_change_id": new_id(), "step_count": 1})
+    writer.close()
+    batch = SpoolReader(writer.folder, Position(1, 0)).read(10**6)
+    assert batch is not None
+    connection = loader._connected()
+    with connection.transaction():
+        assert loader.load(batch.records) == []
+        updated = connection.execute("select pg_stat_get_xact_tuples_updated('public.rollouts'::regclass)").fetchone()
+    assert updated == (0,)
