@@ -37,7 +37,7 @@ class EnvironmentManager(EditableManager[Environment]):
 
     @classmethod
     def get_environment(cls, name: str) -> Environment:
-        """Return the environment of this name; an unknown one is a `NotFoundError`."""
+        """Return the environment of this name; an unknown one raises `NotFoundError`."""
         return cls._require(Filter.eq("name", name), what=repr(name), field="name")
 
     @classmethod
