@@ -101,7 +101,7 @@ class Courier:
                     failing_since = time.monotonic()
                 elif time.monotonic() - failing_since >= patience_seconds:
                     _logger.error(
-                        "nobody writes any more, and delivery fails: giving up. %s", describe_rest(self._root)
+                        "delivery fails and no process writes any more: giving up. %s", describe_rest(self._root)
                     )
                     return
                 self._pause(backoff, error)
