@@ -1,1 +1,1 @@
-"""What runs beside training: delivers spools to the database."""
+"""The courier, a process beside training that delivers spools to the database."""

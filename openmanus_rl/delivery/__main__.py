@@ -28,10 +28,10 @@ _LOCK_PAUSE_SECONDS = 0.1
 
 
 def main() -> None:
-    """Deliver until nothing is left and nobody writes; at once if another courier does so already."""
+    """Deliver until the spools are empty and have no writer; exit at once if another courier is running."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    os.umask(0o077)  # What is recorded is for its owner to read.
-    # Training comes first: what waits here is safe.
+    os.umask(0o077)  # Only the owner may read recorded data.
+    # Training has priority: pending records are safe on disk.
     os.nice(_NICENESS)
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     root = Path(sys.argv[1])
@@ -46,14 +46,14 @@ def _read_limits() -> Settings:
     try:
         return load_settings()
     except SettingsError as error:
-        # Each delivery reads them again, and says so too: somebody may mend them meanwhile.
+        # Not fatal: each delivery reads the settings again, and they may have been corrected by then.
         _logger.warning("the settings cannot be read: %s", error)
         return Settings()
 
 
 def _take_over(root: Path) -> bool:
-    """Become the courier of these spools, for as long as this process lives; False if another one is."""
-    # Whoever looks whether there is a courier holds the lock for a moment: that is no courier.
+    """Lock these spools for the life of this process; return False if another courier has them."""
+    # Checking for a courier takes the lock for a moment, so one failure does not mean that one is running.
     for _ in range(_LOCK_ATTEMPTS):
         try:
             lock_file(root / "courier.lock")

@@ -1,8 +1,8 @@
-"""Taking over spools from elsewhere, such as the home of a machine that has no network: as copies, so that what they
-were taken from stays as it is, and whoever writes or delivers there is not disturbed.
+"""Copies spools from elsewhere, such as the home of a machine without a network, to deliver them from here.
 
-Records and chunks of metrics have ids that follow from the spool's own: delivered from here and from there, each
-arrives once. So a copy that is here already is replaced by one that holds more.
+The source is not changed, and processes may go on writing and delivering there. Ids of records and metric chunks are
+derived from the spool's id, so each is stored once even if both sides deliver it. An older copy is replaced by one that
+holds more.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from openmanus_rl.spool.spools import COPIED_MARK, DONE_SUFFIX, Spool, hurry
 
 __all__ = ["adopt", "spools_in"]
 
-# A home, its spools, those of one destination, and a single one.
+# A single spool, the spools of one destination, a spool folder, and a home.
 _DEPTHS = ("meta.json", "*/meta.json", "*/*/meta.json", "spool/*/*/meta.json")
-# A process that lives writes at least once a minute.
+# A running process writes at least once a minute.
 _SILENCE_SECONDS = 600.0
 _ATTEMPTS = 5
 _LAST_BYTES = 1024 * 1024
-# So long another process may go on delivering an earlier copy before it is said that it does.
+# How long to wait for another process that delivers an earlier copy.
 _PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
 
@@ -45,7 +45,7 @@ def spools_in(source: Path) -> list[Spool]:
 
 
 def _is_spool(spool: Spool) -> bool:
-    """Say whether a description is that of a spool: its id names a folder here, and the chunks of its metrics."""
+    """Return whether the folder is a spool: its id must be a UUID, as folder names and chunk ids derive from it."""
     try:
         UUID((spool.meta() or {})["spool_id"])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -54,12 +54,12 @@ def _is_spool(spool: Spool) -> bool:
 
 
 def adopt(spool: Spool, root: Path) -> bool:
-    """Copy a spool below a root, to be delivered from there; False if all of it is there already."""
+    """Copy a spool below a root, to be delivered from there; return False if all of it is there already."""
     meta = spool.meta()
-    assert meta is not None, "only what has its description is a spool"
+    assert meta is not None, "a spool has a meta.json"
     target = root / str(UUID(meta["spool_id"]))
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Not a spool to anyone until it has its name: whoever looks for spools looks for descriptions.
+    # Copied under a temporary name: a folder counts as a spool once it has a meta.json.
     aside = root / f".{target.name}.{os.getpid()}"
     deadline = time.monotonic() + _PATIENCE_SECONDS
     try:
@@ -93,17 +93,17 @@ def adopt(spool: Spool, root: Path) -> bool:
 
 
 def _has_more(spool: Spool, *, than: Spool) -> bool:
-    """Say whether a spool holds records that a copy of it has neither delivered nor holds."""
+    """Return whether a spool has records that its copy neither holds nor has delivered."""
     if not than.folder.exists():
         return True
-    # The very one, or the one that it was copied from, which grows by itself.
+    # It is the same folder, or the original, whose process is still writing.
     if than.folder.resolve() == spool.folder.resolve() or is_alive(than.folder):
         return False
     return _end(spool) > _end(than)
 
 
 def _end(spool: Spool) -> Position:
-    """Return the place behind the last whole line; of a spool whose segments were delivered, how far that was."""
+    """Return the position after the last whole line, or after the last delivered one if its segment was deleted."""
     places = [spool.progress.position]
     for path in spool.folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):
@@ -113,7 +113,7 @@ def _end(spool: Spool) -> Position:
 
 
 def _put(spool: Spool, meta: dict[str, Any], aside: Path, target: Path) -> None:
-    """Copy a spool, and give the copy the name of the target, in the place of what is there."""
+    """Copy a spool to the target, replacing what is there."""
     for _ in range(_ATTEMPTS):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(mode=0o700)
@@ -132,7 +132,7 @@ def _put(spool: Spool, meta: dict[str, Any], aside: Path, target: Path) -> None:
 
 
 def _keep_refusals(earlier: Spool, later: Spool) -> None:
-    """Keep what was refused of an earlier copy: nobody has seen or dropped it yet."""
+    """Carry over the refusals of an earlier copy, which have not been discarded."""
     known = {identity(entry) for entry in later.refused()}
     later.add_refused([entry for entry in earlier.refused() if identity(entry) not in known])
     if (blobs := earlier.folder / "blobs").is_dir():
@@ -152,12 +152,12 @@ def _busy(target: Path) -> LocalFileError:
 
 
 def _copy(source: Path, target: Path) -> bool:
-    """Copy a spool's files; False if a segment was delivered, and deleted, meanwhile."""
-    # How far it was delivered first: what is delivered while this goes on is then copied too, or found to be missing.
+    """Copy a spool's files; return False if a segment was delivered and deleted meanwhile."""
+    # Progress first: segments delivered during the copy are then either copied or detected as missing.
     for name in ("progress.json", "refused.jsonl", "unwritten.json"):
         with suppress(FileNotFoundError):
             shutil.copyfile(source / name, target / name)
-    # Links are left out: a home from elsewhere has no business in this machine's files.
+    # Skip symbolic links: a home from elsewhere must not read this machine's files.
     segments = sorted(path for path in source.glob("*.jsonl") if path.stem.isdigit() and not path.is_symlink())
     try:
         for path in segments:
@@ -177,7 +177,7 @@ def _copy(source: Path, target: Path) -> bool:
 
 
 def _copy_blob(path: Path, target: Path) -> None:
-    """Copy a file that never changes; where it can have a second name, that is enough."""
+    """Copy a file that never changes, as a hard link where possible."""
     try:
         os.link(path, target)
     except FileNotFoundError:
@@ -187,7 +187,7 @@ def _copy_blob(path: Path, target: Path) -> None:
 
 
 def _cut_torn_end(segment: Path) -> None:
-    """Leave out a line that is not whole: its writer may be at it just now, and then has it."""
+    """Cut off an incomplete last line, which its process may still be writing."""
     os.truncate(segment, _end_of_lines(segment))
 
 
@@ -206,16 +206,16 @@ def _end_of_lines(segment: Path) -> int:
 
 
 def _is_whole(copy: Spool, *, source: Spool) -> bool:
-    """Say whether the copy has all that was not delivered when it was begun."""
+    """Return whether the copy has everything that was undelivered when the copy began."""
     numbers = sorted(int(path.stem) for path in copy.folder.glob("*.jsonl") if path.stem.isdigit())
     if not numbers:
-        # There were none, or they were delivered between the two looks.
+        # There were none, or they were delivered during the copy.
         return source.progress.position == copy.progress.position
     return numbers[0] <= copy.progress.segment and numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
 def _was_written_lately(folder: Path) -> bool:
-    """Say whether the process that wrote it may well go on elsewhere, by the time of the last record."""
+    """Return whether its process may still be running elsewhere, judged by the time of the last record."""
     segments = sorted(path for path in folder.glob("*.jsonl") if path.stem.isdigit())
     for path in reversed(segments):
         lines = path.read_bytes().splitlines()

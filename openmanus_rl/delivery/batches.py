@@ -1,4 +1,4 @@
-"""A batch of records on its way to the database."""
+"""Batches of records, and how to load one that the database refuses as a whole."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Load = Callable[[Batch], list[dict[str, Any]]]
 def load_in_parts(batch: Batch, load: Load) -> list[dict[str, Any]]:
     """Load a batch and return what was refused.
 
-    The database itself refuses records one by one. A batch that it does not take as a whole, because it is too large or
-    cannot be sent, is halved until the record is found.
+    The database refuses single records. A batch that is refused as a whole, because it is too large or cannot be
+    encoded, is halved until the record at fault is found.
     """
     try:
         return load(batch)

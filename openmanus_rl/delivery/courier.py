@@ -1,4 +1,4 @@
-"""The courier: delivers spools, in batches, until they are empty; it may run beside training, or long after it."""
+"""The courier: delivers spools in batches until they are empty, during training or long after it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Courier", "Sink", "describe_rest"]
 
 _logger = logging.getLogger(__name__)
 
-# A segment and its last line: a transaction's fixed cost then hardly matters, and no second one is needed for the line.
+# Slightly more than a segment, so that a whole one, with a last line beyond its size limit, takes one transaction.
 BATCH_BYTES = 9 * 1024 * 1024
 _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
-# While the end is near, there is not much to wait for.
+# After SIGTERM, the grace time leaves no room for long pauses.
 _ENDING_BACKOFF_SECONDS = 0.5
-# So long it gathers what comes: every delivery of metrics rewrites the chunks that are still growing.
+# Pause between deliveries: each delivery of metrics rewrites the chunks that are still growing.
 _REST_SECONDS = 0.5
-# Unless somebody waits for it, or so much has come that it pays.
+# Skip the pause if flush() waits or 2 MiB are pending.
 _ENOUGH_BYTES = 2 * 1024 * 1024
 _LOOK_SECONDS = 0.005
-# A parent may come from another process's spool, later: so long its children are tried again.
+# A parent may arrive later, from another process's spool: until then its children are retried.
 ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
 _LONGEST_ORPHAN_PAUSE_SECONDS = 60.0
@@ -47,14 +47,14 @@ _INTERRUPTED = "the process that recorded it ended before it did"
 
 
 def describe_rest(root: Path) -> str:
-    """Say what waits below a root, and who will deliver it."""
+    """Describe what is undelivered below a root, and how to deliver it."""
     spools = [spool for spool in find_spools(root) if spool.unread_bytes()]
     size_bytes = sum(spool.unread_bytes() for spool in spools)
     return f"{size_bytes:,} bytes in {len(spools)} spools wait in {root}; `openmanus-rl sync` delivers them"
 
 
 class Sink(Protocol):
-    """Where batches go: one transaction each, what is refused comes back. Files go to its storage."""
+    """A destination: loads each batch in one transaction, returns its refusals, and stores files."""
 
     @property
     def storage(self) -> Storage: ...
@@ -63,7 +63,7 @@ class Sink(Protocol):
 
 
 class Courier:
-    """Delivers the spools of one destination; others may do so too, each spool is delivered by one at a time."""
+    """Delivers the spools of one destination. Several may run: each spool is locked by one at a time."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Courier:
         self._orphan_pauses: dict[Path, _Pause] = {}
 
     def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> None:
-        """Deliver until nothing has been written, and nobody has been there to write, for this long.
+        """Deliver until there has been nothing to deliver and no writer for `until_idle_seconds`.
 
-        Where delivery fails and nobody writes any more, it gives up once its patience is over: the spools wait for the
-        next courier, or for `openmanus-rl sync`. Asked to end, it does so as soon as everything is delivered.
+        If delivery keeps failing and no process writes, give up after `patience_seconds`; the next courier or
+        `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
         """
         remove_done(self._root)
         backoff = _FIRST_BACKOFF_SECONDS
@@ -101,7 +101,7 @@ class Courier:
                     failing_since = time.monotonic()
                 elif time.monotonic() - failing_since >= patience_seconds:
                     _logger.error(
-                        "nobody writes any more, and delivery fails: giving up. %s", describe_rest(self._root)
+                        "delivery fails and no process writes any more: giving up. %s", describe_rest(self._root)
                     )
                     return
                 self._pause(backoff, error)
@@ -127,7 +127,7 @@ class Courier:
         self._ending.sleep(pause)
 
     def _rest(self) -> None:
-        """Wait a while; less if somebody waits for the delivery, or much has come, or the end is near."""
+        """Pause between deliveries, but not if flush() waits, much is pending, or the process is to end."""
         until = time.monotonic() + _REST_SECONDS
         while time.monotonic() < until and not was_hurried(self._root) and not self._ending.is_asked:
             if any(route.has_waiting(_ENOUGH_BYTES) for route in self._routes.values()):
@@ -137,7 +137,7 @@ class Courier:
             time.sleep(_LOOK_SECONDS)
 
     def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
-        """Deliver everything that is there now and return how many lines that was."""
+        """Deliver everything that is pending now and return the number of lines."""
         moved = 0
         failure: OSError | None = None
         for spool in find_spools(self._root):
@@ -148,7 +148,7 @@ class Courier:
                 self._tell(str(error))
                 raise
             except OSError as error:
-                # It is this spool's own: no reason for others to wait.
+                # A local problem of this spool: deliver the others.
                 _logger.warning("%s cannot be delivered: %s", spool.folder, error)
                 failure = error
         if failure is not None:
@@ -176,13 +176,13 @@ class Courier:
         return moved
 
     def close(self) -> None:
-        """Let go of the spools, for others to deliver; the end of the process does the same."""
+        """Release the locks on the spools, as the end of the process does."""
         for route in self._routes.values():
             route.let_go()
         self._routes.clear()
 
     def _retry_refused(self, spool: Spool, route: Route) -> None:
-        """Try what hung on something unknown again, ever more rarely: another process may have sent it meanwhile."""
+        """Retry records whose parent was missing, with growing pauses: another process may have delivered it."""
         pause = self._orphan_pauses.setdefault(spool.folder, _Pause())
         if spool.was_asked_to_resend():
             route.resend(spool.refused(), self.load_from(spool))
@@ -191,9 +191,9 @@ class Courier:
             pause.renew(shortest=taken > 0)
 
     def _tell(self, error: str) -> None:
-        """Let everyone whose records wait know why: the destination is the same for all."""
+        """Save the error in every spool that has undelivered records, since all share the destination."""
         for spool in find_spools(self._root):
-            # On a full disk it remains in the courier's log.
+            # On a full disk, only the courier's log has the error.
             with suppress(OSError):
                 if spool.folder in self._routes and (spool.unread_bytes() or spool.refused()):
                     spool.save(replace(spool.progress, error=error))
@@ -202,7 +202,7 @@ class Courier:
                     spool.save(replace(spool.progress, error=error))
 
     def load_from(self, spool: Spool) -> Load:
-        """Return the way of this spool's records, and of the files that lie beside them."""
+        """Return a function that loads this spool's records and uploads their files."""
         return partial(self._load_with_files, spool.folder)
 
     def _load_with_files(self, folder: Path, batch: Batch) -> list[dict[str, Any]]:
@@ -221,7 +221,7 @@ class Courier:
 
 @dataclass
 class _Pause:
-    """Until when to leave something alone; longer each time that it was of no use."""
+    """A pause that doubles with each attempt that achieved nothing."""
 
     until: float = 0.0
     seconds: float = _ORPHAN_PAUSE_SECONDS

@@ -1,4 +1,4 @@
-"""Where records go: the embedded stack or the Supabase that the settings name, by the fastest way it offers."""
+"""The destination of records, the embedded stack or a Supabase project, over its fastest connection."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["HttpSink", "PostgresSink", "connect", "connect_for"]
 
 
 def connect(settings: Settings) -> Sink:
-    """Return the way to the destination: straight into Postgres where its address is known, else over HTTP."""
-    # One attempt each: the courier itself tries again, and says meanwhile what it waits for.
+    """Connect to the destination, directly to Postgres if its address is known, else over HTTP."""
+    # One attempt each: the courier retries, and reports the error meanwhile.
     settings = settings.model_copy(update={"retry_limit_seconds": 0.0})
     if _database_url(settings) is None:
         return HttpSink(_client(settings))
-    # Here, not above: loading psycopg takes as long as all else that `status` and `init` need.
+    # Imported here: importing psycopg would double the time that `status` and `init` take.
     from openmanus_rl.transport.loading import Loader
 
-    # Asked for anew before each connection: the address of a stack which ended may be somebody else's by now.
+    # Looked up before each connection: after the stack has ended, another process may use its port.
     loader = Loader(partial(_known_url, settings), connect_timeout_seconds=settings.connect_timeout_seconds)
     return PostgresSink(loader, partial(_client, settings))
 
@@ -49,7 +49,7 @@ def _database_url(settings: Settings) -> str | None:
 
 def _known_url(settings: Settings) -> str:
     url = _database_url(settings)
-    assert url is not None, "one destination always offers the same way"
+    assert url is not None, "a destination with a database URL always has one"
     return url
 
 
@@ -62,9 +62,9 @@ def _somebody_may_start_it() -> Iterator[None]:
 
 
 def connect_for(root: Path) -> Sink:
-    """Return the way to the destination of the spools below a root, by the settings as they are now.
+    """Connect to the destination of the spools below a root, with the current settings.
 
-    Keys change; where the settings meanwhile name another destination, these spools are not for it.
+    Keys may have changed since. If the settings now name another destination, raise a `SettingsError`.
     """
     settings = load_settings()
     if spool_root(settings) != root:
@@ -77,7 +77,7 @@ def connect_for(root: Path) -> Sink:
 
 
 class PostgresSink:
-    """Loads batches straight into Postgres; files go over HTTP."""
+    """Loads batches directly into Postgres, and uploads files over HTTP."""
 
     def __init__(self, loader: Loader, client: Callable[[], Client]) -> None:
         self._client = client
@@ -86,7 +86,7 @@ class PostgresSink:
 
     @property
     def storage(self) -> Storage:
-        """Where files go; most batches have none."""
+        """Storage for files; connected on demand, since most batches have none."""
         return self._client().storage
 
 
@@ -102,10 +102,10 @@ class HttpSink:
         answer = self._client.rpc("ingest", {"batch": batch}, retryable=False)
         refused = answer.get("refused") if isinstance(answer, dict) else None
         if not isinstance(refused, list):
-            # Taken for an answer, it would let records be forgotten that nobody has.
+            # Treating it as success would drop records that were not stored.
             raise BadResponse("call ingest: the answer does not say what was refused")
         return refused
 
     def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None:
-        """Mark what a process left running when it ended."""
+        """Mark everything that an ended process left running as interrupted."""
         self._client.rpc("interrupt", {"entries": entries, "reason": reason}, retryable=False)

@@ -1,7 +1,7 @@
-"""SIGTERM to a courier: deliver what is there, urgently, within a grace time.
+"""Handles SIGTERM in the courier: deliver what is pending within a grace time, then exit.
 
-Batch systems send it to every process of a job, and SIGKILL some time later; what training wrote last is still to be
-delivered then. A further SIGTERM changes nothing; SIGKILL is safe at any moment, for the spools stay as they are.
+Batch systems send SIGTERM to every process of a job, and SIGKILL some time later, when the last records of training are
+still undelivered. Further SIGTERMs are ignored. SIGKILL is safe at any time, since the spools stay on disk.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ __all__ = ["SIGNALS", "Ending", "end_on_sigterm"]
 
 _logger = logging.getLogger(__name__)
 
-# The courier is started with these blocked, and lets them come when it is ready for them.
+# The courier starts with these blocked, and unblocks them once its handlers are installed.
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
 class Ending:
-    """Whether somebody has asked for the end."""
+    """Whether the process has been asked to end."""
 
     def __init__(self) -> None:
         self.is_asked = False
         self._woken_by: int | None = None
 
     def sleep(self, seconds: float) -> None:
-        """Wait so long, but not beyond the moment at which the end is asked for."""
+        """Sleep, but return early when the process is asked to end."""
         if self._woken_by is None:
             time.sleep(seconds)
         elif select.select([self._woken_by], [], [], seconds)[0]:
             os.read(self._woken_by, 4096)
 
     def wake_by(self, descriptor: int) -> None:
-        """Let a descriptor that can be read end a sleep: time.sleep itself goes on after a signal."""
+        """Use a descriptor that becomes readable on a signal to end sleeps: time.sleep resumes after one."""
         self._woken_by = descriptor
 
 
 def end_on_sigterm(*, grace_seconds: float, describe_rest: Callable[[], str]) -> Ending:
-    """Return an ending that SIGTERM asks for; when the grace time is over, the process ends wherever it is."""
+    """Return an `Ending` that SIGTERM sets; the process exits when the grace time is over."""
     ending = Ending()
     reading, writing = os.pipe()
     for descriptor in (reading, writing):
@@ -63,7 +63,7 @@ def end_on_sigterm(*, grace_seconds: float, describe_rest: Callable[[], str]) ->
             os._exit(0)
 
     def ignore(_number: int, _frame: FrameType | None) -> None:
-        """Do nothing; not SIG_IGN, which processes that are started from here would inherit."""
+        """Do nothing; used instead of SIG_IGN, which child processes would inherit."""
 
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, ask)

@@ -1,4 +1,4 @@
-"""What a bad field must not take with it: the rest of its record, and all that hangs on that."""
+"""Loads a record without a field that was refused, so that the record and its children are not lost with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from openmanus_rl.delivery.batches import Batch, Load
 
 __all__ = ["load_with_ends", "without_refused"]
 
-# Runs, and what other records hang on.
+# Kinds that other records reference.
 _KINDS = frozenset(
     {"training_runs", "training_steps", "evaluations", "rollout_groups", "rollouts", "agent_states"}
 )  # fmt: skip
@@ -18,10 +18,10 @@ _Place = tuple[str, int]
 
 
 def load_with_ends(batch: Batch, load: Load) -> list[dict[str, Any]]:
-    """Load a batch and return what was refused; where that was for one field, the rest of the record is loaded.
+    """Load a batch and return its refusals; a record refused for one field is loaded without that field.
 
-    Else one bad figure would leave a rollout running for ever, and everything of a run would hang on nothing. What is
-    left out is the refusal's `record`: sent again, it must not be taken for the same change of status.
+    Otherwise one bad value would leave a rollout running forever, or all records of a run without a parent. Such a
+    refusal's `record` has only the id and the field: sent again, it must not repeat the change of status.
     """
     refused = {_place(refusal): refusal for refusal in load(batch)}
     left_out: dict[_Place, list[dict[str, Any]]] = {}
@@ -30,12 +30,12 @@ def load_with_ends(batch: Batch, load: Load) -> list[dict[str, Any]]:
         for place in spoiled:
             left_out.setdefault(place, []).append(refused[place])
             rest[place] = {name: value for name, value in rest[place].items() if name != refused[place]["field"]}
-        # With what was refused for their sake, or only may have been.
+        # All of them: the others may have been refused because of these.
         refused = _load_again(rest, load)
         rest = {place: rest[place] for place in refused}
     for place, fields in left_out.items():
         if place in refused:
-            # It could not do without: what is told is what was wrong first.
+            # Refused without the field too: report the first reason.
             refused[place] = fields[0]
     kept = [
         {**refusal, "record": {name: batch[kind][index].get(name) for name in ("id", refusal["field"])}}
@@ -47,7 +47,7 @@ def load_with_ends(batch: Batch, load: Load) -> list[dict[str, Any]]:
 
 
 def _load_again(records: dict[_Place, dict[str, Any]], load: Load) -> dict[_Place, dict[str, Any]]:
-    """Load records and return what was refused, by the places that these have in their batch."""
+    """Load records and return the refusals by the records' places in the original batch."""
     batch: Batch = {}
     places: dict[_Place, _Place] = {}
     for (kind, index), record in sorted(records.items(), key=lambda item: item[0]):
@@ -68,7 +68,7 @@ def _can_do_without(kind: str, record: dict[str, Any], refusal: dict[str, Any]) 
 
 
 def without_refused(batch: Batch, refusals: list[dict[str, Any]]) -> Batch:
-    """Return the records that were taken, if need be without a field."""
+    """Return the records that were stored, including those stored without a field."""
     refused = {(refusal["kind"], refusal["index"]) for refusal in refusals if "record" not in refusal}
     if not refused:
         return batch

@@ -1,4 +1,4 @@
-"""Gathers metric points in chunks whose ids follow from their place in a spool."""
+"""Groups metric points into chunks whose ids derive from their place in a spool."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ __all__ = ["MetricChunks", "refusal_of"]
 
 Record = dict[str, Any]
 
-# An array of so many fills two rows of TOAST, four of which fill a page of Postgres.
+# An array of this size fills two TOAST rows, four of which fill a page of Postgres.
 _POINTS_PER_CHUNK = 496
 _LONGEST_NAME = 500
-# Metrics that are logged together share their steps and times. Not without limit: where each call logs other ones, such
-# as those of the environments that ended at that step, each chunk would hold one point.
+# Metrics that are logged together share their steps and times. Limited, because if each call logs different metrics,
+# such as those of the environments that ended at a step, each chunk would hold one point.
 _SHARED_AXES_PER_RUN = 16
 
 
 class MetricChunks:
-    """The metric points of one segment, in chunks whose ids follow from their place: so no point is stored twice."""
+    """The metric points of one segment, in chunks; their ids derive from their place, so no point is stored twice."""
 
     def __init__(self, spool_id: str, segment: int) -> None:
         self._namespace = uuid5(UUID(spool_id), f"metrics:{segment}")
-        # By the run and the names that are logged together.
+        # Keyed by run id and the names that are logged together.
         self._open: dict[tuple[str, ...], _Chunks] = {}
         self._shared: Counter[str] = Counter()
         self._made = 0
         self._changed: list[_Chunks] = []
 
     def add(self, run_id: str, step: int, when: str, values: dict[str, Any], place: int) -> list[Record]:
-        """Add a point to each metric and return a refusal for each value that is none."""
+        """Add a point to each metric and return a refusal for each value that is not a number."""
         is_step = isinstance(step, int) and 0 <= step < 2**63
         chunks = self._open.get((run_id, *values))
         if chunks is not None and is_step:
             try:
                 self._append(chunks, step, when, list(values.values()), place)
             except TypeError:
-                pass  # Some of these are no numbers.
+                pass  # Some values are not numbers.
             else:
                 return []
         points, refused = _sort_out(values, step, is_step=is_step)
@@ -66,7 +66,7 @@ class MetricChunks:
     def _append(self, chunks: _Chunks, step: int, when: str, values: list[float], place: int) -> None:
         if len(chunks.steps) >= _POINTS_PER_CHUNK:
             chunks = self._open_next(chunks.key)
-        # First: it takes all of them, or raises.
+        # First, because it adds all values or raises.
         chunks.values.fromlist(values)
         chunks.steps.append(step)
         chunks.times.append(when)
@@ -85,7 +85,7 @@ class MetricChunks:
 
 
 class _Chunks:
-    """Points of metrics that are logged together, a chunk for each; not a dataclass, for the speed of it."""
+    """Points of metrics that are logged together, a chunk for each; not a dataclass, for speed."""
 
     __slots__ = ("axis_id", "has_changed", "ids", "key", "places", "steps", "times", "values")
 
@@ -96,13 +96,13 @@ class _Chunks:
         self.axis_id = str(uuid5(namespace, f"{run_id}:{number}")) if len(names) > 1 else None
         self.steps: list[int] = []
         self.times: list[str] = []
-        # One of each metric, then the next of each.
+        # Interleaved: the first value of each metric, then the second of each.
         self.values = array("d")
         self.places: list[int] = []
         self.has_changed = False
 
     def as_records(self, timeline: int) -> list[Record]:
-        """Return the chunks as they are now; they may go on growing."""
+        """Return the chunks as they are now; later points may extend them."""
         run_id, *names = self.key
         shared: Record = {"training_run_id": run_id, "timeline": timeline}
         if self.axis_id is not None:
@@ -111,27 +111,27 @@ class _Chunks:
             {"id": chunk_id, **shared, "name": name, "values": _plain(self.values[place :: len(names)])}
             for place, (chunk_id, name) in enumerate(zip(self.ids, names, strict=True))
         ]
-        # The first brings the steps and times of all.
+        # The first record carries the steps and times of all.
         records[0] |= {"steps": self.steps[:], "times": self.times[:]}
         return records
 
 
 def _plain(values: array[float]) -> list[Any]:
-    """Return values as JSON has them: what is not finite by its name."""
+    """Return values for JSON, with NaN and infinities as their names."""
     if math.isfinite(sum(values)):
         return values.tolist()
     return [as_json_number(value) for value in values]
 
 
 def refusal_of(name: str, step: Any, reason: str) -> Record:
-    """Return the refusal of a value, which is not in it: it could not be sent again, and is nobody else's business."""
+    """Return the refusal of a value, without the value itself: it cannot be sent again, and may be private."""
     record = {"name": name, "step": step}
     message = f"metric {name!r}: {reason}"
     return {"kind": "metrics", "record": record, "code": "OM400", "field": name, "message": message}
 
 
 def _sort_out(values: dict[str, Any], step: Any, *, is_step: bool) -> tuple[dict[str, float], list[Record]]:
-    """Return the points among some values, and a refusal for each of the others."""
+    """Split values into points and refusals."""
     points: dict[str, float] = {}
     refused = []
     for name, value in values.items():

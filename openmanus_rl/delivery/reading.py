@@ -1,4 +1,4 @@
-"""From the lines of a spool to batches of records, the same ones however often a spool is read."""
+"""Reads the lines of a spool as batches of records; reading them again yields the same records."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 
-# Of turns, these are tables of their own.
+# Parts of turns that have tables of their own.
 _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
-# What a rewind of the run hides, also if it comes to the database only afterwards.
+# Kinds that a rewind of the run hides, even if they are delivered after it.
 _ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
 _DATED = ("training_runs", "training_steps", "rollouts", "evaluations", "model_checkpoints", "media")
 _MOST_OF_A_KIND = 2**20
 _BYTES_PER_SEGMENT = 2**40
-# Uploads take time: what was recorded after them should not wait for hundreds.
+# Uploads take time: later records should not wait for hundreds of them.
 _FILES_PER_BATCH = 64
-# A line may hold all turns of a rollout, and is then several times as large in the database's eyes.
+# A line may hold all turns of a rollout, which are several times as large as rows.
 _TURNS_PER_BATCH = 20_000
 _FILE_MARK = f'"{BLOB_FIELD}":'.encode()
 
 
 @dataclass
 class SpoolBatch:
-    """Records to be delivered together, and the place in the spool behind them."""
+    """Records to be delivered together, and the position in the spool after them."""
 
     end: Position
     lines: int = 0
@@ -49,18 +49,18 @@ class SpoolBatch:
     """How many of the lines were whole records."""
     damaged: int = 0
     damage: dict[int, str] = field(default_factory=dict)
-    """By segment: what is wrong there, where something is."""
+    """What is damaged, by segment."""
     records: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
     places: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
-    """By kind, for each of the records, the places of the lines that it was made of."""
+    """By kind, for each record, the places of the lines that it was made of."""
     refused: list[Record] = field(default_factory=list)
-    """What no database could take, in the form in which refusals are kept."""
+    """Records that are invalid by themselves, in the form in which refusals are kept."""
     refused_metrics: dict[str, Record] = field(default_factory=dict)
-    """Of metrics, by what is said of them; `refused` holds them too once the batch is read."""
+    """Refusals of metrics by message; added to `refused` once the batch is read."""
 
 
 class SpoolReader:
-    """Reads a spool from a position on; `spool` says what it may rely on."""
+    """Reads a spool from a position on; the package `spool` describes the format."""
 
     def __init__(self, folder: Path, start: Position, segments: Segments | None = None) -> None:
         self._folder = folder
@@ -68,11 +68,11 @@ class SpoolReader:
         self._segment = start.segment
         meta = Spool(folder).meta() or {}
         self._timeline = len(meta.get("rewinds", ()))
-        # By its own id: a copy may lie in a folder of another name.
+        # From the metadata, because a copy may be in a folder with another name.
         self._spool_id = meta.get("spool_id", folder.name)
         self._metrics = MetricChunks(self._spool_id, start.segment)
         self._offset = start.offset
-        # The chunks that are open at this place hold points that lie before it.
+        # Chunks that are open at this position also hold earlier points of the segment.
         place = 0
         for line in self._segments.read(start.segment, 0, start.offset).split(b"\n"):
             self._add(line, SpoolBatch(start), place, only_metrics=True)
@@ -80,7 +80,7 @@ class SpoolReader:
         self._metrics.take()
 
     def read(self, max_bytes: int) -> SpoolBatch | None:
-        """Return what comes next, None at the end; the reader then stands behind it."""
+        """Return the next batch and advance past it, or None at the end."""
         batch = SpoolBatch(Position(self._segment, self._offset))
         is_unfinished = False
         while True:
@@ -110,24 +110,24 @@ class SpoolReader:
         return batch
 
     def has_waiting(self, size_bytes: int) -> bool:
-        """Say whether so much more has been written to this segment; a look at one file, for it is asked often."""
+        """Return whether this many bytes are unread in this segment; called often, so it checks only one file."""
         return self._segments.size_bytes(self._segment) - self._offset >= size_bytes
 
     def _look(self, max_bytes: int) -> tuple[bytes, bool, int | None]:
-        """Return what stands at this place, whether more may come behind it, and the segment after this one."""
-        # In this order: between any two looks the writer may go on, or die. What is read last is then at least what was
-        # there when it was said to be final.
+        """Return the bytes at this position, whether a process still writes, and the number of the next segment."""
+        # In this order, because the writer may write or die between the calls: the bytes are read last, so they
+        # include everything that was there when the segment was found to be final.
         is_written = self._segments.is_written()
         successor = self._segments.successor(self._segment)
         return self._segments.read(self._segment, self._offset, max_bytes), is_written, successor
 
     def _take(self, block: bytes, batch: SpoolBatch, max_bytes: int) -> None:
-        """Add the whole lines of a block; half a line at its end is looked at when nothing else is left."""
+        """Add the complete lines of a block; an incomplete last line is left for the next read."""
         end = self._offset + max_bytes
         files, may_hold_files = 0, _FILE_MARK in block
         for line in block.split(b"\n")[:-1]:
             if batch.lines and self._offset + len(line) >= end:
-                break  # A huge record goes alone: memory then holds one of them at a time.
+                break  # A huge record is sent alone, so that memory holds only one at a time.
             files += may_hold_files and _FILE_MARK in line
             if files > _FILES_PER_BATCH or len(batch.records["agent_states"]) >= _TURNS_PER_BATCH:
                 break
@@ -136,15 +136,15 @@ class SpoolReader:
             batch.lines += 1
 
     def _pass_over(self, block: bytes, batch: SpoolBatch, *, is_damaged: bool) -> None:
-        """Leave out half a line to which nothing will be added."""
+        """Skip an incomplete line that will not be completed."""
         if is_damaged:
             self._note_damage(batch, "ends in the middle of a line")
         else:
-            _logger.warning("%s ends in a record that its process did not live to write", self._path)
+            _logger.warning("%s ends in a record that its process did not finish writing", self._path)
         self._offset += len(block)
 
     def _has_shrunk(self, *, may_be_done: bool) -> bool:
-        """Say whether less is there than was read before; a spool that is done, and only kept, has no segments."""
+        """Return whether the segment is shorter than what was read; a finished spool that is kept has no segments."""
         if self._offset <= self._segments.size_bytes(self._segment):
             return False
         return not may_be_done or self._segments.exists(self._segment)
@@ -154,7 +154,7 @@ class SpoolReader:
         self._offset = self._segments.size_bytes(self._segment)
 
     def _go_to(self, successor: int, batch: SpoolBatch) -> None:
-        # Where nothing is known of the place, that was lost; what is not there any more had been delivered.
+        # At the very start without a first segment, progress.json was lost: the missing segments had been delivered.
         is_lost = (self._segment, self._offset) == (1, 0) and not self._segments.exists(1)
         if successor > self._segment + 1 and not is_lost:
             batch.damaged += successor - self._segment - 2
@@ -190,7 +190,7 @@ class SpoolReader:
                 self._note_damage(batch, f"has metrics at byte {offset} that are in no known form")
                 return
             for entry in refused:
-                # One for all of a metric in a batch: it may be none at every step of a long run.
+                # One refusal per metric and batch: it may be invalid at every step of a long run.
                 same = batch.refused_metrics.setdefault(entry["message"], {**entry, "places": []})
                 same["places"].append(place)
         elif not only_metrics:
@@ -198,14 +198,14 @@ class SpoolReader:
                 for added in _add_record(kind, record, time, batch.records, timeline=self._timeline):
                     batch.places[added].append([place])
             except (AttributeError, LookupError, TypeError, ValueError) as error:
-                message = f"{kind}: what hangs on it is not in the form of records: {error}"
+                message = f"{kind}: its parts are not in the form of records: {error}"
                 entry = {"kind": kind, "record": record, "code": "OM400", "message": message}
                 batch.refused.append({**entry, "places": [place]})
         batch.taken += 1
 
 
 def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> list[str]:
-    """Add a record and those that stand in it to the others, and return the kind of each."""
+    """Add a record and the records nested in it, and return the kind of each."""
     if kind == "agent_states":
         found = [(part, _children(part, record[part], record)) for part in _OF_TURNS if part in record]
         for part, children in found:
@@ -218,16 +218,16 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
     if kind == "rollouts" and "turns" in record:
         turns = turns_of(record["id"], record["turns"])
         del record["turns"]
-        # Before its turns: should the batch be sent in parts, they come after what they hang on.
+        # Insert the key before the turns': if the batch is sent in parts, parents go first.
         records[kind] += ()
         for turn in turns:
             added += _add_record("agent_states", turn, when, records, timeline=timeline)
         if len(record) == 1:
             return added
-    # A record that says nothing but its id is a heartbeat.
+    # A record with nothing but an id is a heartbeat.
     if kind in _DATED and len(record) > 1:
         record.setdefault("created_at", when)
-    # By the spool's clock: it may be delivered much later, and the beginning with the end.
+    # The time of recording: the record may be delivered much later.
     if record.get("status", "running") not in ("pending", "running"):
         record.setdefault("finished_at", when)
     if kind in _ON_TIMELINES:
@@ -237,7 +237,7 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
 
 
 def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
-    """Return the parts of a turn as records of their own, except the reward that the turn holds itself."""
+    """Return the parts of a turn as separate records, except the reward that the turn itself holds."""
     turn_id = turn["id"]
     first = 0
     if kind == "rewards" and "reward" not in turn and _is_plain_reward(given):
@@ -255,7 +255,7 @@ def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
 
 
 def _is_plain_reward(rewards: list[Record]) -> bool:
-    """Say whether the first reward is a number of type `step` and nothing else, as `internal.reward_of_turn` does."""
+    """Return whether the first reward is only a number of type `step`, as `internal.reward_of_turn` does."""
     if not rewards:
         return False
     value = rewards[0].get("reward")
@@ -265,7 +265,7 @@ def _is_plain_reward(rewards: list[Record]) -> bool:
 
 
 def _child_id(turn_id: str, kind: str, position: int) -> str:
-    """Return the id of a part of a turn, as `internal.part_id` does: a little behind the turn's own."""
+    """Return the id of a part of a turn, as `internal.part_id` does: the turn's id plus an offset."""
     place = _OF_TURNS.index(kind) * _MOST_OF_A_KIND + position + 1
     return f"{turn_id[:24]}{(int(turn_id[24:], 16) + place) % 2**48:012x}"
 
@@ -277,5 +277,5 @@ def _time(seconds: float) -> str:
 
 @lru_cache(maxsize=1)
 def _second(seconds: int) -> str:
-    """Return a time in whole seconds, as ISO 8601 without its zone; for many records it is the same."""
+    """Return whole seconds as ISO 8601 without the zone; cached, since many records share a second."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -1,4 +1,4 @@
-"""Sends refused records again, once the cause is mended."""
+"""Sends refused records again, once the cause is fixed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESENT_AT_ONCE = 1000
 
 
 def resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
-    """Send refused records again, and keep those that are refused again; return how many were taken."""
+    """Send refused records again and return how many were stored; those refused again are kept."""
     sendable = [entry for entry in entries if entry["kind"] != "metrics"]
     return sum(
         _resend(spool, sendable[start : start + _RESENT_AT_ONCE], load)
@@ -51,7 +51,10 @@ def _resend(spool: Spool, entries: list[dict[str, Any]], load: Load) -> int:
 
 
 def resend_refused(root: Path, load_from: Callable[[Spool], Load]) -> int:
-    """Send everything again that was refused and return how many were taken; what another delivers, it is asked for."""
+    """Send all refused records again and return how many were stored.
+
+    A courier that delivers a spool at the moment is asked to do so for that spool.
+    """
     taken = 0
     for spool in find_spools(root):
         entries = spool.refused()

@@ -1,4 +1,4 @@
-"""One spool on its way to the database, batch by batch."""
+"""Delivers one spool to the database, batch by batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BATCHES_BEFORE_LARGER = 16
 
 
 class Route:
-    """One spool on its way, locked for as long as this lasts."""
+    """The delivery of one spool, which stays locked meanwhile."""
 
     def __init__(self, spool: Spool, lock: int, batch_bytes: int) -> None:
         self._spool = spool
@@ -49,26 +49,26 @@ class Route:
 
     @classmethod
     def open(cls, spool: Spool, batch_bytes: int) -> Route | None:
-        """Take a spool on; None if another delivers it, or it has just been finished."""
+        """Lock a spool for delivery; return None if another process delivers it, or it has just been removed."""
         try:
             return cls(spool, lock_file(spool.folder / "courier.lock"), batch_bytes)
         except (BlockingIOError, FileNotFoundError):
             return None
 
     def forward(self, load: Load) -> int:
-        """Deliver the next batch and write down that it was; return its lines, 0 at the end."""
+        """Deliver the next batch and save the progress; return its number of lines, 0 at the end."""
         progress = self._spool.progress
         batch = self._next_batch(progress)
         if batch is None:
             return 0
-        # Where much waits already, it is read while this batch is written; where little does, more may come meanwhile.
+        # If much is pending, read it while this batch is loaded; if little is, more may be written meanwhile.
         if self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
             self._ahead = _ahead.submit(self._reader.read, self._batch_bytes)
         try:
             refusals = load_with_ends(batch.records, load) if batch.records else []
         except (OpenManusError, OSError):
-            # Whatever became of it, reading it again from the last known place gives the same records. Fewer of them:
-            # where the server took too long, it may have been for their size.
+            # Whether or not it was stored, reading again from the saved position yields the same records. Read fewer:
+            # the server may have timed out because of the size.
             self._forget_ahead()
             self._batch_bytes = max(_LEAST_BATCH_BYTES, self._batch_bytes // 2)
             self._good_batches = 0
@@ -77,13 +77,13 @@ class Route:
         if self._good_batches % _BATCHES_BEFORE_LARGER == 0:
             self._batch_bytes = min(self._most_bytes, self._batch_bytes * 2)
         found = [_entry(batch, refusal) for refusal in refusals]
-        # A heartbeat says nothing that could be lost: of a run that is gone, there is no news.
+        # Refused heartbeats are dropped: they carry no data, and their run was deleted.
         entries = batch.refused + [entry for entry in found if not _is_heartbeat(entry)]
         refused = self._keep_refused(entries) + progress.discarded if entries else progress.refused
         taken = progress.taken + batch.taken
         self._keep_damaged(batch)
         if self._meta is not None:
-            # Delivery goes on without the note: on a full disk, it is what makes room.
+            # Continue without the note: on a full disk, delivery frees space.
             with suppress(OSError, LocalFileError):
                 note_delivered(self._spool.folder.parent, self._meta, batch.records)
         self._spool.save(
@@ -100,14 +100,14 @@ class Route:
                 open=progress.open_after(without_refused(batch.records, refusals)),
             )
         )
-        # After that was written down: read again, the records would need their files again.
+        # After saving the progress: if the records were read again, they would need their files.
         delivered = [record for records in batch.records.values() for record in records]
         forget_blobs(self._spool.folder, delivered, but=[entry["record"] for entry in entries])
         self._delete_segments(before=batch.end.segment)
         return batch.lines
 
     def has_waiting(self, size_bytes: int) -> bool:
-        """Say whether so much has been written since the last batch."""
+        """Return whether this many bytes have been written since the last batch."""
         return self._reader is not None and self._reader.has_waiting(size_bytes)
 
     def _next_batch(self, progress: Progress) -> SpoolBatch | None:
@@ -124,12 +124,12 @@ class Route:
 
     def _forget_ahead(self) -> None:
         if self._ahead is not None:
-            # Not to be read by two at once.
+            # The reader is not thread-safe.
             wait([self._ahead])
         self._ahead = self._reader = None
 
     def _keep_damaged(self, batch: SpoolBatch) -> None:
-        """Keep the segments in which something could not be read, under names under which nobody deletes them."""
+        """Keep damaged segments under other names, so that they are not deleted after delivery."""
         for number, reason in batch.damage.items():
             _logger.error("damaged: %s; what can be read is delivered, %s is kept", reason, self._spool.folder)
             segment = segment_path(self._spool.folder, number)
@@ -139,19 +139,19 @@ class Route:
             except (FileExistsError, FileNotFoundError):
                 continue
             except OSError:
-                # Not every file system has links.
+                # Not every file system has hard links.
                 shutil.copyfile(segment, kept)
 
     def count_unwritten(self) -> None:
-        """Count the records that a process, dead by now, had only in memory, and those that it lost itself."""
+        """Count the records that an ended process had only in memory, and those that it reported as lost."""
         progress, found = self._spool.progress, read_unwritten(self._spool.folder)
         if self._spool.may_go_on_elsewhere():
-            # What was only in memory when this was copied is still its process's to write.
+            # This is a copy: the original process may still write what it has in memory.
             found = replace(found, in_memory=0)
         count = found.in_memory + found.lost
         if count > progress.unwritten:
             damage = (
-                f"{count} records of this process never came to the disk: "
+                f"{count} records of this process were never written to disk: "
                 f"{found.in_memory} were in its memory when it ended, {found.lost} were lost before"
             )
             _logger.error("%s: %s", self._spool.folder, damage)
@@ -161,34 +161,34 @@ class Route:
             )
 
     def retry_orphans(self, load: Load, *, patience_seconds: float) -> int:
-        """Send again what hung on something unknown not long ago; return how many of them were taken."""
+        """Resend records that were recently refused for a missing parent; return how many were stored."""
         young = time.time() - patience_seconds
         orphans = [entry for entry in self._spool.refused() if entry["code"] == "OM404" and entry["refused_at"] > young]
         return self.resend(orphans, load) if orphans else 0
 
     def is_finished(self) -> bool:
-        """Say whether nobody writes here any more and all of it is delivered or refused."""
-        # In this order: once nobody writes, nothing is added.
+        """Return whether the spool has no writer and everything in it is delivered or refused."""
+        # In this order: without a writer, nothing is added.
         return not is_alive(self._spool.folder) and not self._spool.unread_bytes()
 
     def close(self) -> None:
-        """Remove a spool that has nothing left to tell, and let go of it; of others, keep what there is to look at."""
+        """Remove a finished spool and release its lock; refusals and damaged segments are kept."""
         folder, refused = self._spool.folder, self._spool.refused()
         is_damaged = self._spool.progress.damaged > 0 or any(folder.glob("*.damaged"))
         if refused or is_damaged:
-            # Of a damaged spool nobody knows which bytes its damaged lines spoke of.
+            # Damaged lines may have referenced any of the files.
             if not is_damaged:
                 sweep_blobs(folder, needed_by=[entry["record"] for entry in refused])
             self._delete_segments(before=None)
         else:
-            # At once for whoever looks, and found by the next courier if this one is killed meanwhile.
+            # Renaming is atomic; if this process is killed now, the next courier deletes the folder.
             done = folder.with_name(f"{folder.name}{DONE_SUFFIX}")
             folder.rename(done)
             shutil.rmtree(done, ignore_errors=True)
         self.let_go()
 
     def let_go(self) -> None:
-        """Let others deliver the spool from where this one is."""
+        """Release the lock, so that another process can continue the delivery."""
         self._forget_ahead()
         os.close(self._lock)
 
@@ -198,12 +198,12 @@ class Route:
                 path.unlink()
 
     def _keep_refused(self, entries: list[dict[str, Any]]) -> int:
-        """Write refusals down with those before, and return how many records they are of."""
+        """Save refusals with earlier ones, and return the number of refused records in all."""
         now = time.time()
         for entry in entries:
             entry["refused_at"] = now
         self._log_refused(entries)
-        # Read again after a crash, a batch is refused again: once is enough.
+        # A batch that is read again after a crash is refused again: save each refusal once.
         if self._kept is None:
             self._kept = {identity(entry): entry["places"] for entry in self._spool.refused()}
         fresh = [entry for entry in entries if self._kept.get(identity(entry)) != entry["places"]]
@@ -212,15 +212,15 @@ class Route:
         return count_places(self._kept.values())
 
     def _log_refused(self, entries: list[dict[str, Any]]) -> None:
-        """Say once for each field of a spool that it was refused; the values are in the spool alone."""
-        # What waits for its parent is no fault yet.
+        """Log each refused field of a spool once, without values: those are only in the spool."""
+        # A missing parent is not an error yet: it may still arrive.
         names = {name_of(entry) for entry in entries if entry["code"] != "OM404"} - self._logged
         self._logged |= names
         for name in sorted(names):
             _logger.error("refused, kept in %s: %s", self._spool.folder / "refused.jsonl", name)
 
     def resend(self, entries: list[dict[str, Any]], load: Load) -> int:
-        """Send refused records again and return how many were taken."""
+        """Send refused records again and return how many were stored."""
         self._kept = None
         return resend(self._spool, entries, load)
 

@@ -25,7 +25,7 @@ def ensure_courier(settings: Settings) -> None:
     """Start a courier for this destination unless one is running."""
     root = spool_root(settings)
     make_private(root)
-    # One that this process started may not have come to its lock yet, on a busy machine.
+    # On a busy machine, a courier that this process started may not have its lock yet.
     if root in _couriers and _couriers[root].poll() is None:
         return
     try:
@@ -38,7 +38,7 @@ def ensure_courier(settings: Settings) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # It outlives this process, and a Ctrl-C or a killed process group: what was recorded still arrives.
+            # It outlives this process, Ctrl-C and a killed process group, so that all records are delivered.
             start_new_session=True,
             env=_child.environment(OPENMANUS_RL_HOME=str(settings.home)),
             cwd=_settings_folder(),
@@ -47,7 +47,7 @@ def ensure_courier(settings: Settings) -> None:
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Start a courier that no signal ends before it is ready for them; this thread gets its own a little later."""
+    """Block signals while a courier starts, so that none ends it before its handlers are installed."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -56,7 +56,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _settings_folder() -> Path:
-    """Return where the settings are, or else a folder that nobody takes from under a process that outlives this one."""
+    """Return the folder of the settings file, or else `/`, which cannot be deleted while the courier runs."""
     try:
         env_file = find_env_file(Path.cwd())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Makes records of turns that were written in columns, in the line of their rollout: `columns.py` says how."""
+"""Makes records of turns that were written as columns in the line of their rollout; see `columns.py`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from openmanus_rl.spool.lines import dump_text
 
 __all__ = ["turns_of"]
 
-# What hangs on a turn has ids a little behind its own; the next turn's is behind all of them.
+# The parts of a turn have ids between those of the turn and the next one.
 _IDS_PER_TURN = 2**24
 
 
 def turns_of(rollout_id: str, columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the turns; read again, the same columns are the same turns."""
+    """Return the turns; the same columns always yield the same ids."""
     first, infos = columns["first"], columns.get("infos", {})
     prefix, base = rollout_id[:24], int(rollout_id[24:], 16)
     turns: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Bringing a batch's bytes to storage before its records are loaded: streamed, each once, and none skipped."""
+"""Uploads a batch's files to storage before its records are loaded: streamed, and each once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Uploads", "needs_storage"]
 _CHECKPOINT_BUCKET = "model-checkpoints"
 _KINDS = ("media", "model_checkpoints")
 _PRIVATE = (BLOB_FIELD, UNKEPT_FIELD)
-# Where storage is far away, an upload is mostly waiting.
+# With remote storage, an upload is mostly latency.
 _AT_A_TIME = 4
 _REMEMBERED = 10_000
-# Smaller files are sent without asking first whether they are there, or are too large.
+# Smaller files are sent without checking first whether they exist or are too large.
 _ASK_FIRST_BYTES = 256 * 1024
 _UNSUPPORTED_TYPE = 415
 
@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """A file of a spool, and where in storage it goes."""
+    """A file of a spool, and its destination in storage."""
 
     name: str
     bucket: str
@@ -48,22 +48,22 @@ class Target:
 
 
 class Refused(Exception):
-    """Storage does not take a file, or there is none to take; the message says why."""
+    """A file is missing or storage does not accept it; the message says why."""
 
 
 def needs_storage(batch: Batch) -> bool:
-    """Say whether a batch has records whose bytes lie beside them, or should."""
+    """Return whether a batch has records that need a file in storage."""
     return any(name in record for _, record in _records_in(batch) for name in _PRIVATE)
 
 
 class Uploads:
-    """Brings files to storage, and remembers which are there."""
+    """Uploads files to storage, and remembers which are there."""
 
     def __init__(self) -> None:
         self._stored: dict[Target, Facts] = {}
 
     def load(self, batch: Batch, *, folder: Path, storage: Storage, load: Load) -> list[dict[str, Any]]:
-        """Upload what a batch's records need, then load those whose files arrived; return what was refused."""
+        """Upload the files of a batch, then load the records whose files are stored; return what was refused."""
         targets: dict[Place, Target] = {}
         refused: dict[Place, str] = {}
         for place, record in _records_in(batch):
@@ -85,19 +85,19 @@ class Uploads:
 
     def _send_all(self, targets: list[Target], folder: Path, storage: Storage) -> dict[Target, Facts | Refused]:
         send = partial(self._send, folder=folder, storage=storage)
-        # One after the other where a later one replaces an earlier one.
+        # In order, because a later file may replace an earlier one.
         outcomes = {target: send(target) for target in targets if target.overwrite}
         others = [target for target in targets if not target.overwrite]
         pool = ThreadPoolExecutor(max_workers=_AT_A_TIME)
         try:
             outcomes |= zip(others, pool.map(send, others), strict=True)
         finally:
-            # After a failure, the rest waits for the next attempt.
+            # After a failure, leave the rest to the next attempt.
             pool.shutdown(cancel_futures=True)
         return outcomes
 
     def _send(self, target: Target, *, folder: Path, storage: Storage) -> Facts | Refused:
-        """Bring one file to storage; what may pass is raised."""
+        """Upload one file; return a refusal, but raise errors that may be temporary."""
         known = self._stored.get(target)
         if known is not None:
             return known
@@ -119,7 +119,7 @@ class Uploads:
     def _put(self, target: Target, folder: Path, storage: Storage) -> Facts:
         file = blob_path(folder, target.name)
         if not file.exists():
-            # Other records named the same content, and it went with them.
+            # Another record with the same content may have been delivered, and its file deleted.
             if not target.overwrite and storage.exists(target.bucket, target.path):
                 return {}
             raise Refused(f"{target.path}: its file {file} is gone, and storage does not have it")
@@ -134,7 +134,7 @@ class Uploads:
 
 
 def _check_size(target: Target, source: FileSource, storage: Storage) -> None:
-    """Refuse what is over the bucket's limit before a byte of it is sent."""
+    """Refuse a file over the bucket's limit before sending it."""
     limit_bytes = storage.bucket(target.bucket).file_size_limit_bytes
     if limit_bytes is not None and source.size_bytes > limit_bytes:
         from openmanus_rl.managers.storage.buckets import format_size
@@ -149,7 +149,7 @@ def _upload(target: Target, source: FileSource, storage: Storage) -> None:
     try:
         storage.upload(target.bucket, target.path, source, content_type=target.content_type, upsert=target.overwrite)
     except ConflictError:
-        # The path is made of the content's checksum: what is there is this.
+        # The path contains the checksum, so the file that is there has the same content.
         if target.overwrite:
             raise
 
@@ -161,7 +161,7 @@ def _records_in(batch: Batch) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _target(kind: str, record: dict[str, Any]) -> Target | None:
-    """Return what a record needs in storage, None if nothing."""
+    """Return the file that a record needs in storage, or None."""
     if UNKEPT_FIELD in record:
         raise Refused(f"{kind}: {record[UNKEPT_FIELD]}")
     if BLOB_FIELD not in record:
@@ -172,7 +172,7 @@ def _target(kind: str, record: dict[str, Any]) -> Target | None:
     bucket: Any = _CHECKPOINT_BUCKET if is_checkpoint else record.get("bucket", MEDIA_BUCKET)
     if not all(isinstance(value, str) and value for value in (name, path, bucket)) or "/" in name:
         raise Refused(f"{kind}: {BLOB_FIELD} {name!r} with bucket {bucket!r} and path {path!r} names no file")
-    # It becomes a header, which does not take every text.
+    # It is sent as a header, which does not allow every text.
     content_type = plain_type(record.get("content_type")) or type_of_name(path) or UNKNOWN_TYPE
     if is_checkpoint:
         return Target(name, bucket, path, content_type, overwrite=True)
@@ -182,7 +182,7 @@ def _target(kind: str, record: dict[str, Any]) -> Target | None:
 def _load_others(
     batch: Batch, refused: dict[Place, str], facts: dict[Place, Facts], load: Load
 ) -> list[dict[str, Any]]:
-    """Load the records that were not refused, without their private fields, and say of all which were, and why."""
+    """Load the records that were not refused, without their private fields, and return all refusals."""
     kept: Batch = {}
     places: dict[str, list[int]] = {}
     for kind, records in batch.items():

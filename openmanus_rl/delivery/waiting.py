@@ -1,4 +1,4 @@
-"""What a home holds that is not in a database: for which destination it waits, since when, and what was refused."""
+"""What a home holds that is not in a database: undelivered records by destination, and refusals."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = ["Refusals", "Waiting", "discard", "find_refusals", "survey"]
 
 @dataclass(frozen=True)
 class Waiting:
-    """What lies in a home for one destination."""
+    """The undelivered records of one destination."""
 
     address: str
     is_current: bool
     """Whether the settings name this destination now."""
     spools: int
     writing: int
-    """How many of the spools are being written by a process that lives."""
+    """How many of the spools have a process that writes to them."""
     queued: int
     queued_bytes: int
     since: float | None
-    """When the first record that waits was recorded."""
+    """When the oldest undelivered record was written."""
     refused: int
     damaged: int
     error: str | None
 
     @property
     def holds_something(self) -> bool:
-        """Whether anything here is not in the database, or may come."""
+        """Whether anything is not in the database, or may still be written."""
         return bool(self.queued_bytes or self.refused or self.damaged or self.writing)
 
 
@@ -54,7 +54,7 @@ class Refusals:
 
 
 def survey(home: Path, *, current: Path) -> list[Waiting]:
-    """Return what lies below a home by destination, that of the root `current` first; empty ones are left out."""
+    """Return what a home holds by destination, that of the root `current` first; empty ones are left out."""
     roots = [current, *(root for root in _roots(home) if root != current)]
     found = [(root, list(find_spools(root))) for root in roots]
     return [_waiting(spools, is_current=root == current) for root, spools in found if spools]
@@ -85,7 +85,7 @@ def _waiting(spools: list[Spool], *, is_current: bool) -> Waiting:
 
 
 def _is_alive(folder: Path) -> bool:
-    # In a home that may only be read nothing can be locked, and so not asked; and a spool may be gone by now.
+    # The lock file can't be opened in a read-only home, and the spool may have been removed.
     with suppress(OSError):
         return is_alive(folder)
     return False
@@ -105,7 +105,7 @@ def _first_unread(spool: Spool) -> float | None:
 
 
 def find_refusals(home: Path) -> tuple[list[Refusals], dict[Path, set[bytes]]]:
-    """Return what was refused, the most frequent first, and which refusals these are, to be discarded after a look."""
+    """Return the refusals, most frequent first, and their identities by spool, to pass to `discard`."""
     counts: Counter[tuple[str, str | None, str]] = Counter()
     seen: dict[Path, set[bytes]] = {}
     for spool in (spool for root in _roots(home) for spool in find_spools(root)):
@@ -120,9 +120,9 @@ def find_refusals(home: Path) -> tuple[list[Refusals], dict[Path, set[bytes]]]:
 
 
 def discard(seen: dict[Path, set[bytes]]) -> tuple[int, int]:
-    """Drop these refusals, and the spools that then hold nothing more; return how many were dropped, and how many not.
+    """Delete these refusals, and spools that are then empty; return how many were deleted, and how many were not.
 
-    Those of a spool that a process delivers at this moment stay: it would write them again.
+    Refusals of a spool that is being delivered are kept: its courier would write them again.
     """
     dropped = kept = 0
     for folder, identities in seen.items():

@@ -1,4 +1,4 @@
-"""What was recorded, as files: Parquet and JSONL, for analysis and as training data."""
+"""Exports records to Parquet and JSONL files, for analysis and as training data."""
 
 from openmanus_rl.export.files import FORMATS, export_to_file, export_to_stream
 from openmanus_rl.export.kinds import KINDS

@@ -1,8 +1,8 @@
-"""A rollout as a chat, the form in which models are trained.
+"""Converts a rollout to a chat, the form in which models are trained.
 
-Where turns carry the `messages` that the model was given, these are taken. Of turns whose chat is known whole
-(`messages_from`), it is that of the last; of others, one that repeats the chat so far replaces it, one that holds only
-what is new continues it. Where turns carry no messages, the chat is made of the turn:
+If turns have the `messages` that the model was given, these are used. If the whole chat of each turn is known
+(`messages_from`), the last turn's is used; otherwise messages that repeat the chat so far replace it, and others
+continue it. A turn without messages is converted:
 
     system     the task description (`user` if the first turn observed nothing)
     user       the observation
@@ -25,7 +25,7 @@ Message = dict[str, str]
 
 def chat_of(rollout: Row, turns: Iterable[Row]) -> Row:
     """Return a rollout and its turns, in order and with their tool calls, as messages with a reward."""
-    # What the turns say that the model was given, and what was made of turns since.
+    # The messages that the model was given, and those converted from later turns.
     given: list[Message] = []
     made: list[Message] = []
     number = 0
@@ -40,7 +40,7 @@ def chat_of(rollout: Row, turns: Iterable[Row]) -> Row:
         if is_whole or (messages[: len(given)] == given and (given or not made)):
             given = messages
         else:
-            # What begins with the model's answer tells itself what was made of the turn before.
+            # Messages that begin with the model's answer include the converted ones of the turn before.
             given += messages if messages[0]["role"] == "assistant" and given else [*made, *messages]
         answered = given[-1]["role"] == "assistant"
         made = _tool_outputs(turn) if answered else [*_answer(turn), *_tool_outputs(turn)]
@@ -58,7 +58,7 @@ def chat_of(rollout: Row, turns: Iterable[Row]) -> Row:
 
 
 def _opening(rollout: Row, *, observed: bool) -> list[Message]:
-    # Chat templates want a user's message before the first answer.
+    # Chat templates require a user message before the first answer.
     return _spoken("system" if observed else "user", rollout["task_description"])
 
 
@@ -79,7 +79,7 @@ def _spoken(role: str, content: str | None) -> list[Message]:
 
 
 def _given_messages(recorded: Any) -> list[Message]:
-    """Return recorded messages as roles and texts; what is no chat is none."""
+    """Return recorded messages with role and text; an empty list if they are not a chat."""
     if not isinstance(recorded, list):
         return []
     return [
@@ -90,7 +90,7 @@ def _given_messages(recorded: Any) -> list[Message]:
 
 
 def _text_of(message: dict[str, Any]) -> str:
-    """Return a message's text: parts that are text joined, other content and tool calls as their JSON."""
+    """Return a message's text: text parts joined, and other content and tool calls as JSON."""
     content = message.get("content")
     if isinstance(content, list) and all(isinstance(part, dict) and "text" in part for part in content):
         content = "".join(str(part["text"]) for part in content)

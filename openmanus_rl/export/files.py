@@ -1,4 +1,4 @@
-"""Exports as files: written aside and put in place when they are whole."""
+"""Exports to files, which are written to a temporary file and renamed when complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from openmanus_rl.transport.client import Client
 __all__ = ["FORMATS", "export_to_file", "export_to_stream"]
 
 FORMATS: dict[str, type[Writer]] = {".parquet": ParquetWriter, ".jsonl": JsonLinesWriter}
-"""File name extensions and what writes them."""
+"""File name extensions and their writers."""
 
 
 def export_to_file(
@@ -32,7 +32,7 @@ def export_to_file(
     on_progress: Progress | None = None,
     client: Client | None = None,
 ) -> int:
-    """Write the rows of a kind to a .parquet or .jsonl file and return how many; the file appears once it is whole."""
+    """Write the rows of a kind to a .parquet or .jsonl file, which appears once complete; return how many."""
     target = Path(path)
     selection = selection or Selection()
     _check(kind, selection)
@@ -50,7 +50,7 @@ def export_to_stream(
     on_progress: Progress | None = None,
     client: Client | None = None,
 ) -> int:
-    """Write the rows of a kind as JSONL to a stream and return how many."""
+    """Write the rows of a kind to a stream as JSONL; return how many."""
     selection = selection or Selection()
     _check(kind, selection)
     return _copy(kind, JsonLinesWriter, stream, selection, on_progress, client)
@@ -86,7 +86,7 @@ def _writer_for(target: Path) -> type[Writer]:
             hint="or give - to write JSONL to the standard output",
         )
     if writer_type is ParquetWriter:
-        # Before anything is read: an hour's export should not end with this.
+        # Checked before reading, so that a long export does not fail at its end.
         require_pyarrow()
     return writer_type
 
@@ -98,7 +98,7 @@ def _refuse_existing(target: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def _written_aside(target: Path, *, overwrite: bool) -> Iterator[IO[bytes]]:
-    """Open a neighbour of the target that takes its place if the block succeeds, and goes away if not."""
+    """Open a temporary file next to the target that replaces it if the block succeeds, and is deleted if not."""
     aside = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         try:

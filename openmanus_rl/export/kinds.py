@@ -1,7 +1,7 @@
-"""The kinds of export and their columns, fixed before the first row is read.
+"""The kinds of export and their columns, which do not depend on the rows.
 
-A type is "text", "json" (JSON text, whatever it holds), "integer", "number", "boolean", "time", the plural of one of
-these for a list, or a tuple of fields: a list of records that have them.
+A type is "text", "json" (any value as JSON text), "integer", "number", "boolean", "time", the plural of one of these
+for a list, or a tuple of fields for a list of records.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _TOOL_CALL = _fields(
     created_at="time",
 )
 
-# The prompt as it is stored: the tokens that are new in it, and where in the rollout's row of tokens they lie.
+# The prompt as it is stored: its new tokens, and their position among the rollout's tokens.
 _GENERATION = _fields(
     id="text",
     position="integer",
@@ -158,7 +158,7 @@ KINDS: dict[str, Fields] = {
 
 
 def columns_of(fields: Fields) -> str:
-    """Return the columns to ask a table for: all but the nested records, which lie in tables of their own."""
+    """Return the columns to select: all but nested records, which are in other tables."""
     return ",".join(name for name, kind in fields if isinstance(kind, str))
 
 
@@ -191,7 +191,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "text": str,
     "json": _json_text,
     "integer": int,
-    # NaN and the infinities come by their names, since JSON has no numbers for them.
+    # NaN and infinities are given as their names, since JSON has no numbers for them.
     "number": float,
     "boolean": bool,
     "time": _time,

@@ -1,4 +1,4 @@
-"""Reading a table from end to end, page by page, each page found by the last row of the one before."""
+"""Keyset pagination: reads a table page by page, each starting after the last row of the previous one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pages(
 ) -> Iterator[list[Row]]:
     """Yield pages of rows in order; together the two keys must be unique and never null.
 
-    However far it has come, a page costs the same, and rows that are written or deleted meanwhile shift no other row.
+    Every page costs the same, and rows written or deleted meanwhile do not shift others.
     """
     first, second = by
 
@@ -31,12 +31,12 @@ def pages(
 
     rows = read(page_rows)
     while rows:
-        # Noted first: the page is its reader's to change.
+        # Before the yield: the caller may modify the page.
         last, is_full = rows[-1], len(rows) == page_rows
         yield rows
         if not is_full:
             return
-        # First the rest of those that share the first key: plain conditions reach the index where an "or" would not.
+        # First the remaining rows with the same first key: separate conditions use the index, an "or" would not.
         rows = read(page_rows, Filter.eq(first.column, last[first.column]), _beyond(second, last))
         if len(rows) < page_rows:
             rows += read(page_rows - len(rows), _beyond(first, last))

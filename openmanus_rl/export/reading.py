@@ -1,4 +1,4 @@
-"""Reading what is exported, a few hundred rows at a time."""
+"""Reads the rows to export, a few hundred at a time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from openmanus_rl.transport.rest import Row
 __all__ = ["Progress", "Reader"]
 
 Progress = Callable[[int, int], None]
-"""Is told how many are done and how many there are in all."""
+"""Called with the number of rows done and the total."""
 
-# Oldest first; ids run against that because the indexes do.
+# Oldest first; ids descend, as in the indexes.
 _BY_AGE = (asc("created_at"), desc("id"))
 _RUNS_PER_PAGE = 200
-# Their ids travel in a URL, which has a limit.
+# Their ids are sent in a URL, whose length is limited.
 _ROLLOUTS_PER_PAGE = 100
 _TURNS_PER_PAGE = 100
 _PARTS_PER_PAGE = 200
@@ -33,7 +33,7 @@ _CHUNKS_PER_PAGE = 10
 
 
 class Reader:
-    """Yields the rows of each kind that a selection chooses."""
+    """Yields the rows of each kind that match a selection."""
 
     def __init__(self, client: Client, selection: Selection, *, on_progress: Progress | None = None) -> None:
         self._client = client
@@ -73,7 +73,7 @@ class Reader:
         columns = "id,created_at,training_run_id,environment,task_description,status,total_reward"
         turn_columns = "id,rollout_id,step_number,observation,thought,action,messages,messages_from,chat"
         for page in self._rollout_pages(columns):
-            # Turns come in the order of their rollouts' ids, so that each rollout's can be taken as they come.
+            # Turns are read in the order of rollout ids, so sort the rollouts alike.
             in_order = sorted(page, key=_id)
             turns = groupby(self._turns_of(page, turn_columns, whole=False), key=lambda turn: turn["rollout_id"])
             of_rollout, found = next(turns, (None, iter(())))
@@ -97,7 +97,7 @@ class Reader:
                     yield from (row for row in of_chunks if self._selection.include_rewound or row.pop("counts"))
 
     def _with_axes(self, chunks: list[Row]) -> Iterator[Row]:
-        """Yield chunks with the steps and times that they share with others."""
+        """Yield chunks with steps and times, which may be shared by several of them."""
         ids = [chunk["axis_id"] for chunk in chunks if chunk["axis_id"] is not None]
         of_chunks = [Filter.in_("id", ids)]
         axes = {axis["id"]: axis for axis in self._client.select("metric_axes", filters=of_chunks).rows} if ids else {}
@@ -106,7 +106,7 @@ class Reader:
             yield {**chunk, "steps": axis["steps"], "times": axis["times"]}
 
     def _turns_of(self, rollouts: list[Row], columns: str, *, whole: bool = True) -> Iterator[Row]:
-        """Yield turns by rollout and number, each with its tool calls and, if whole, its tokens and rewards."""
+        """Yield turns by rollout and number, with their tool calls and, if `whole`, tokens and rewards."""
         of_rollouts = [Filter.in_("rollout_id", [rollout["id"] for rollout in rollouts])]
         by = (asc("rollout_id"), asc("step_number"))
         for turns in self._pages("agent_states", columns, of_rollouts, by, _TURNS_PER_PAGE):
@@ -150,12 +150,12 @@ class Reader:
 
     def _rollout_pages(self, columns: str) -> Iterator[list[Row]]:
         filters = self._selection.rollout_filters()
-        # Run by run: so each page is a stretch of an index.
+        # Run by run, so that each page is one range of an index.
         of_runs = [[Filter.eq("training_run_id", run_id), *filters] for run_id in self._selection.run_ids]
         return self._counted("rollouts", columns, of_runs or [filters], _ROLLOUTS_PER_PAGE)
 
     def _counted(self, table: str, columns: str, choices: list[list[Filter]], page_rows: int) -> Iterator[list[Row]]:
-        """Yield pages of one choice after the other, and tell how far it has come."""
+        """Yield the pages of each list of filters in turn, and report the progress."""
         total, done = 0, 0
         if self._on_progress is not None:
             total = sum(self._client.count(table, filters=filters) for filters in choices)
@@ -166,7 +166,7 @@ class Reader:
                 yield page
                 done += page_length
                 if self._on_progress is not None:
-                    # Rows may have come since they were counted.
+                    # Rows may have been added since they were counted.
                     self._on_progress(done, max(done, total))
 
     def _pages(
@@ -176,7 +176,7 @@ class Reader:
 
 
 def _with_whole_chats(turns: Iterable[Row]) -> Iterator[Row]:
-    """Yield the turns of one rollout, in their order, with all of the chat that each was given."""
+    """Yield the turns of one rollout in order, each with its whole chat."""
     pool = MessagePool()
     for turn in turns:
         pool.add(turn)
@@ -194,9 +194,9 @@ def _type(reward: Row) -> str:
 def _points(chunks: Iterable[Row]) -> Iterator[Row]:
     for chunk in chunks:
         of_chunk = {"training_run_id": chunk["training_run_id"], "name": chunk["name"]}
-        # Not strictly: an axis may have grown since.
+        # Not strict: the axis may have grown since the chunk was read.
         for step, value, when in zip(chunk["steps"], chunk["values"], chunk["times"], strict=False):
-            # A value is never unknown: where one comes as null, the server had no number for it.
+            # Values are never unknown: null is a NaN that the server could not encode.
             known = math.nan if value is None else value
             counts = chunk["visible_to"] is None or step <= chunk["visible_to"]
             yield {**of_chunk, "step": step, "value": known, "recorded_at": when, "counts": counts}

@@ -1,4 +1,4 @@
-"""Which rows an export takes."""
+"""Which rows are exported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Selection"]
 
 _RUN_STATUSES: tuple[str, ...] = get_args(RunStatus)
 _ROLLOUT_STATUSES: tuple[str, ...] = get_args(RolloutStatus)
-# Turns and chats are chosen by the rollout they belong to.
+# Turns and chats are selected by their rollout.
 _APPLICABLE = {
     "runs": {"status", "environment"},
     "metrics": set[str](),
@@ -25,7 +25,7 @@ _APPLICABLE = {
 
 @dataclass(frozen=True)
 class Selection:
-    """Conditions that all must hold; without any, everything is taken."""
+    """Conditions that all must match; without any, all rows are exported."""
 
     run_ids: Sequence[str] = ()
     status: str | None = None
@@ -35,14 +35,14 @@ class Selection:
     environment: str | None = None
     limit: int | None = None
     include_rewound: bool = False
-    """Also what a rewind of its run hid."""
+    """Also rows that a rewind of their run hid."""
 
     def check(self, kind: str) -> None:
-        """Refuse conditions that this kind does not have, or that contradict each other."""
+        """Raise `InvalidInput` for conditions that do not apply to this kind or contradict each other."""
         applicable = _APPLICABLE.get(kind, _APPLICABLE["rollouts"])
         for name in ("status", "environment", "success", "min_reward", "max_reward"):
             value = getattr(self, name)
-            # By identity: a bound of 0 is one.
+            # By identity, since 0 is a valid bound.
             if value is not None and value is not False and name not in applicable:
                 option = f"--{name.replace('_', '-')}"
                 raise InvalidInput(f"{option} does not apply to {kind}", field=name, hint="leave it out")
@@ -58,7 +58,7 @@ class Selection:
             raise InvalidInput(f"limit {self.limit} is not at least 1", field="limit")
 
     def run_filters(self) -> list[Filter]:
-        """Return the conditions on a run, but for its id."""
+        """Return the conditions on a run, except its id."""
         return [
             Filter.eq(column, value)
             for column, value in (("status", self.status), ("environment", self.environment))
@@ -66,7 +66,7 @@ class Selection:
         ]
 
     def rollout_filters(self) -> list[Filter]:
-        """Return the conditions on a rollout, but for its run."""
+        """Return the conditions on a rollout, except its run."""
         status = "success" if self.success else self.status
         filters = [] if status is None else [Filter.eq("status", status)]
         if not self.include_rewound:
@@ -75,7 +75,7 @@ class Selection:
             filters.append(Filter.eq("environment", self.environment))
         if self.min_reward is not None:
             filters.append(Filter.gte("total_reward", self.min_reward))
-            # Postgres takes NaN for the greatest number of all; as a reward it is none.
+            # Postgres sorts NaN above all numbers, but it is not a high reward.
             filters.append(Filter.neq("total_reward", "NaN"))
         if self.max_reward is not None:
             filters.append(Filter.lte("total_reward", self.max_reward))

@@ -1,4 +1,4 @@
-"""Rows as Parquet and as JSONL, a stretch at a time."""
+"""Writes rows as Parquet and JSONL, in batches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from openmanus_rl.transport.rest import Row
 
 __all__ = ["JsonLinesWriter", "ParquetWriter", "Writer", "require_pyarrow"]
 
-# A row group is held in memory until it is written; readers like them not too small.
+# A row group is kept in memory until it is written; small ones are slow to read.
 _ROW_GROUP_BYTES = 4 * 1024 * 1024
-# What a row weighs beside its texts.
+# Estimated size of a row without its texts.
 _ROW_BYTES = 200
-# JSON lets these stand in a text, but some readers, `str.splitlines` among them, end a line at some, and a terminal
-# obeys others: control characters beyond ASCII, and those that turn the direction of writing.
+# Control characters beyond ASCII, and those that change the direction of text. JSON allows them in strings, but some
+# readers, such as `str.splitlines`, end a line at some of them, and terminals interpret others.
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
 
 
 class Writer(Protocol):
-    """Takes rows one by one; what it was given is in the stream when its block ends."""
+    """Writes rows one by one; all of them are in the stream when its block ends."""
 
     rows: int
 
@@ -36,7 +36,7 @@ class Writer(Protocol):
 
 
 class JsonLinesWriter:
-    """One JSON object a line; NaN and the infinities as Python, pandas and `datasets` write and read them."""
+    """Writes one JSON object per line, with NaN and infinities as Python, pandas and `datasets` write them."""
 
     def __init__(self, stream: IO[bytes], _fields: Fields) -> None:
         self.rows = 0
@@ -58,7 +58,7 @@ class JsonLinesWriter:
 
 
 class ParquetWriter:
-    """Row groups of some megabytes, with the columns of the kind whatever the rows hold."""
+    """Writes row groups of some megabytes, with fixed columns."""
 
     def __init__(self, stream: IO[bytes], fields: Fields) -> None:
         require_pyarrow()
@@ -71,7 +71,7 @@ class ParquetWriter:
         self._waiting_bytes = 0
 
     def write(self, row: Row) -> None:
-        """Take one row; a full row group is written."""
+        """Add one row; write the row group when it is full."""
         self._waiting.append(row)
         self._waiting_bytes += _weight(row)
         self.rows += 1
@@ -98,7 +98,7 @@ class ParquetWriter:
 
 
 def require_pyarrow() -> None:
-    """Say how to get pyarrow if it is not there."""
+    """Raise an error that says how to install pyarrow if it is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
@@ -136,7 +136,7 @@ def _arrow_type(kind: Any) -> Any:
 
 
 def _weight(value: Any) -> int:
-    """Return roughly how many bytes a row holds."""
+    """Return the approximate size of a row in bytes."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):

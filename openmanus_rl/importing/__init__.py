@@ -1,4 +1,4 @@
-"""Importing: JSONL that other programs wrote, as rollouts of a run."""
+"""Imports JSONL files of other programs as rollouts of a run."""
 
 from __future__ import annotations
 

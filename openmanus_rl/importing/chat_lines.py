@@ -1,8 +1,8 @@
-"""Chat transcripts: one line a conversation.
+"""Chat transcripts, with one conversation per line.
 
 The conversation is `messages` (role, content), `conversations` (from, value), or a `prompt` and its `completion`. A
 rollout also takes `reward` or `score`, `success`, `won` or `passed`, `status`, `task`, `environment` and `model` from
-the line, and where they are not there, from its `metadata`; everything else the line says becomes metadata.
+the line, or else from its `metadata`; all other fields of the line become metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_ENVIRONMENT = "chat"
 
 
 class ChatLines:
-    """Makes rollouts of conversations."""
+    """Converts conversations to rollouts."""
 
     name = "chat"
 
@@ -47,17 +47,17 @@ class ChatLines:
 
     @staticmethod
     def recognises(value: dict[str, Any]) -> bool:
-        """Say whether a line looks like a conversation."""
+        """Return whether a line looks like a conversation."""
         paired = "prompt" in value and any(name in value for name in _COMPLETIONS)
         return paired or any(name in value for name in _CHATS)
 
     def add(self, line: Line) -> None:
-        """Take a line; a `LineError` says why it can't be taken."""
+        """Add a line; raise a `LineError` with the reason if it is invalid."""
         said = dict(line.value)
         name, messages = _take_messages(said)
         turns = split_turns(messages, name)
         rollout = self._rollout(said, turns)
-        # Read to the end before anything is written or named: a line is refused as a whole.
+        # Only after the whole line was read: an invalid line writes nothing.
         digest = digest_of(line.text)
         rollout_id = self._naming.rollout_id(digest, file_number=self._file_number, line_number=line.number)
         made = {"id": str(rollout_id), "status_change_id": creation_change_id(rollout_id), **rollout}
@@ -68,7 +68,7 @@ class ChatLines:
         self._conversations += 1
 
     def finish(self) -> None:
-        """Conversations end with their lines."""
+        """Do nothing: a conversation ends with its line."""
 
     def _rollout(self, said: dict[str, Any], turns: list[ChatTurn]) -> dict[str, Any]:
         given = said.get("metadata")
@@ -115,7 +115,7 @@ class ChatLines:
 
 
 def _take_messages(said: dict[str, Any]) -> tuple[str, list[Message]]:
-    """Take the conversation out of what a line says; return its name and its messages."""
+    """Remove the conversation from the fields of a line; return its field name and messages."""
     for name in _CHATS:
         if said.get(name) is not None:
             return name, read_messages(said.pop(name), name)
@@ -131,13 +131,13 @@ def _as_messages(given: Any, name: str, role: str) -> list[Message]:
 
 
 def _take(said: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
-    """Take the first of these that is there and known."""
+    """Remove and return the first of these fields that is not null, with its name."""
     name = next((name for name in names if said.get(name) is not None), names[0])
     return name, said.pop(name, None)
 
 
 def _take_text(said: dict[str, Any], names: tuple[str, ...], further: dict[str, Any]) -> str | None:
-    """Take the first of these that is text, else look for it in the metadata; what is no text stays where it is."""
+    """Remove and return the first of these fields that is text, else look in the metadata; other types are left."""
     for name in names:
         if isinstance(said.get(name), str) and said[name]:
             return str(said.pop(name))
@@ -162,7 +162,7 @@ def _take_status(said: dict[str, Any], further: dict[str, Any]) -> str:
 
 
 def _metadata(said: dict[str, Any]) -> dict[str, Any]:
-    """Return everything that is left, what the line calls metadata and what stands beside it."""
+    """Return the line's metadata together with all remaining fields."""
     rest = {name: value for name, value in said.items() if name != "metadata" and value is not None}
     given = said.get("metadata")
     if isinstance(given, dict) and not given.keys() & rest.keys():

@@ -1,4 +1,4 @@
-"""Messages as turns: what the model was told since it last spoke, and what it then said."""
+"""Splits messages into turns: the messages since the model's last answer, and its next answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROLES = {
     "function_response": "tool",
     "observation": "tool",
 }
-# What these say is not what the model sees of its world.
+# Roles whose messages are not observations.
 _SYSTEM_ROLES = ("system", "developer")
 _TOOL_ROLES = ("tool", "function")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
@@ -33,7 +33,7 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """One turn, its messages and their place in the conversation."""
+    """One turn, with its messages and their position in the conversation."""
 
     messages_from: int
     messages: list[Message]
@@ -44,7 +44,7 @@ class ChatTurn:
 
 
 def read_messages(given: Any, name: str) -> list[Message]:
-    """Return messages with `role` and `content`, whether written so or as `from` and `value`; all else is kept."""
+    """Return messages with `role` and `content`, also from `from` and `value`; other fields are kept."""
     if not isinstance(given, list):
         raise LineError(f"{name}: a list of messages is expected, not {describe(given)}")
     if not given:
@@ -53,7 +53,7 @@ def read_messages(given: Any, name: str) -> list[Message]:
 
 
 def split_turns(messages: Sequence[Message], name: str) -> list[ChatTurn]:
-    """Return a turn for each answer, and one for what stands after the last."""
+    """Return a turn for each answer, and one for any messages after the last."""
     ends = [number + 1 for number, message in enumerate(messages) if message["role"] == "assistant"]
     if not ends or ends[-1] < len(messages):
         ends.append(len(messages))
@@ -136,7 +136,7 @@ def _tool_call(call: Any, outputs: list[Message], name: str) -> dict[str, Any]:
 
 
 def _take_output(call_id: Any, outputs: list[Message]) -> Message | None:
-    """Take the message that answers a call: the one that names it, else the first that names none."""
+    """Remove and return the output of a call: the message with its id, else the first without an id."""
     for wanted in (call_id, None):
         for place, message in enumerate(outputs):
             if message.get("tool_call_id") == wanted:
@@ -148,14 +148,14 @@ def _arguments(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        # Models don't always write JSON; what they wrote is then kept as text.
+        # Models don't always write valid JSON; then it is kept as text.
         return storable(json.loads(given, parse_constant=str))
     except (ValueError, RecursionError):
         return given
 
 
 def _text_of(content: Any) -> str:
-    """Return a message's text: of parts those that are text, of anything else its JSON."""
+    """Return a message's text: its text parts, or other content as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""Values of lines, each of the type it should have; a `LineError` names the one that is not."""
+"""Checks the types of values in lines; a `LineError` names the field with another type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST = 2**31 - 1
 
 
 def read_number(value: Any, name: str) -> float | str | None:
-    """Return a number as a record carries it, those that are not finite by name; None is unknown."""
+    """Return a number as in records, with NaN and infinities as their names; None means unknown."""
     if value is None or value in _NAMED_NUMBERS:
         return value  # type: ignore[no-any-return]
     if not isinstance(value, (int, float)):
@@ -23,7 +23,7 @@ def read_number(value: Any, name: str) -> float | str | None:
 
 
 def read_whole_number(value: Any, name: str) -> int:
-    """Return a whole number from 0 on that a database integer holds."""
+    """Return a whole number from 0 that fits a database integer."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise LineError(f"{name}: a whole number is expected, not {describe(value)}")
     if not math.isfinite(value) or value != int(value) or not 0 <= value <= _LARGEST:
@@ -32,7 +32,7 @@ def read_whole_number(value: Any, name: str) -> int:
 
 
 def read_flag(value: Any, name: str) -> bool | None:
-    """Return whether something holds; None is unknown."""
+    """Return a boolean; None means unknown."""
     if value is None or isinstance(value, bool):
         return value
     # As pandas and SQLite write them.
@@ -42,7 +42,7 @@ def read_flag(value: Any, name: str) -> bool | None:
 
 
 def read_text(value: Any, name: str) -> str | None:
-    """Return text; None is unknown."""
+    """Return text; None means unknown."""
     if value is None or isinstance(value, str):
         return value
     raise LineError(f"{name}: text is expected, not {describe(value)}")

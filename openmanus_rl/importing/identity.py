@@ -1,4 +1,4 @@
-"""Ids that follow from what a line says, so that the same lines imported again are the same rollouts."""
+"""Ids derived from the content of lines, so that importing them again yields the same rollouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILTER_BYTES = 1 << 24
 
 
 def digest_of(*parts: bytes) -> bytes:
-    """Return 16 bytes that stand for these."""
+    """Return a digest of 16 bytes."""
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))
@@ -20,11 +20,11 @@ def digest_of(*parts: bytes) -> bytes:
 
 
 class Naming:
-    """Names the rollouts of one import.
+    """Derives the ids of the rollouts of one import.
 
-    What is there once is named by what it says alone, wherever it stands; what is there again within the import is
-    another rollout, named by its place too. What was seen is remembered in a Bloom filter, whose size never grows: it
-    may take something new for seen, in the same way each time, and that is then named by its place as well.
+    The id of a line is derived from its content alone, wherever it is; a repetition of the same content is another
+    rollout, with an id that also depends on its place. Contents are remembered in a Bloom filter of constant size. A
+    false positive, which is the same in each import, only means that the place is used too.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -32,12 +32,12 @@ class Naming:
         self._seen = bytearray(_FILTER_BYTES)
 
     def rollout_id(self, digest: bytes, *, file_number: int, line_number: int) -> UUID:
-        """Return the id of the rollout that this line begins."""
+        """Return the id of the rollout that begins with this line."""
         name = f"import:{digest.hex()}"
         return uuid5(self._run_id, f"{name}:{file_number}:{line_number}" if self._note(digest) else name)
 
     def _note(self, digest: bytes) -> bool:
-        """Remember a digest and say whether it was there before."""
+        """Remember a digest and return whether it was seen before."""
         was_there = True
         for start in range(0, 16, 4):
             byte, bit = divmod(int.from_bytes(digest[start : start + 4], "big") % (_FILTER_BYTES * 8), 8)

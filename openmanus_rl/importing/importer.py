@@ -1,4 +1,4 @@
-"""An import: files, one after the other, into one run."""
+"""Imports files, one after the other, into one run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINES_LOOKED_AT = 100
 
 @dataclass(frozen=True)
 class RefusedLine:
-    """A line of which something was not taken, and why."""
+    """A line that was refused, at least in part, and why."""
 
     line: int
     reason: str
@@ -37,7 +37,7 @@ class RefusedLine:
 
 @dataclass
 class FileReport:
-    """What became of a file."""
+    """The result of importing a file."""
 
     path: str
     format: str | None = None
@@ -45,28 +45,28 @@ class FileReport:
     rollouts: int = 0
     turns: int = 0
     refused: int = 0
-    """How many lines were refused; of the first of them it is said below why."""
+    """How many lines were refused; the reasons of the first ones are below."""
     refusals: list[RefusedLine] = field(default_factory=list)
 
     def refuse(self, line_number: int, reason: str) -> None:
-        """Note that a line was refused."""
+        """Count a refused line."""
         self.refused += 1
         if len(self.refusals) < _KEPT_REFUSALS:
             self.refusals.append(RefusedLine(line_number, reason))
 
 
 class Listener(Protocol):
-    """Is told how an import goes."""
+    """Receives the progress of an import."""
 
     def recognised(self, report: FileReport) -> None:
-        """The format of a file was found out."""
+        """The format of a file was detected."""
 
     def moved(self, path: str, read_bytes: int) -> None:
-        """So much of a file has been read."""
+        """This many bytes of a file have been read."""
 
 
 class Import:
-    """Brings files into a run; what it says of each file is kept up while it goes on."""
+    """Imports files into a run; the report of each file is updated meanwhile."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Import:
     ) -> None:
         self.reports: list[FileReport] = []
         self.environments: set[str] = set()
-        """The environments of what was imported."""
+        """The environments of the imported rollouts."""
         self._load = load
         self._run_id = run_id
         self._format_name = format_name
@@ -92,7 +92,7 @@ class Import:
         self._naming = Naming(run_id)
 
     def add_file(self, path: str) -> FileReport:
-        """Import a file and return what became of it."""
+        """Import a file and return its report."""
         report = FileReport(path)
         self.reports.append(report)
         writer = BatchWriter(self._load, on_refused=report.refuse, batch_bytes=self._batch_bytes, retry=self._retry)
@@ -100,7 +100,7 @@ class Import:
             with LineFile(path) as file:
                 self._add_lines(file, report, writer)
         finally:
-            # Also when it is interrupted: then this says how far it came.
+            # Also if interrupted, to report how far the import got.
             report.rollouts, report.turns = writer.written["rollouts"], writer.written["agent_states"]
         return report
 
@@ -159,7 +159,7 @@ def _recognise(path: str, line: Line) -> str:
 
 
 def check_files(paths: list[str], *, format_name: str | None) -> None:
-    """Refuse files that are given twice, can't be opened or are of no known format, before anything is written."""
+    """Raise an error for files that are given twice, can't be opened or have an unknown format."""
     names: set[str] = set()
     for path in paths:
         name = path if path == "-" else str(Path(path).resolve())

@@ -1,4 +1,4 @@
-"""Files of JSON, line by line, in memory for one line at a time."""
+"""Reads files of JSON lines, with one line in memory at a time."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _BUFFER_BYTES = 1024 * 1024
 _GZIP_MARK = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# Damage that shows only where it is reached.
+# Damage that is only detected while reading.
 _GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class LineError(ValueError):
-    """Why a line can't be taken."""
+    """A line is invalid; the message says why."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line that holds an object."""
+    """A line with a JSON object."""
 
     number: int
     text: bytes
@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that holds none, and why."""
+    """A line without a JSON object, and why."""
 
     number: int
     reason: str
@@ -77,7 +77,7 @@ class LineFile:
 
     @property
     def read_bytes(self) -> int:
-        """How much of the file has been read, as it lies on disk."""
+        """How many bytes have been read, counted as they are on disk."""
         return self._raw.tell() if self._is_gzip and self._raw.seekable() else self._passed_bytes
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class LineFile:
             self._raw.close()
 
     def __iter__(self) -> Iterator[Line | BadLine]:
-        """Yield every line but the empty ones; what can't be read is yielded with the reason."""
+        """Yield every non-empty line; an unreadable one as a `BadLine` with the reason."""
         number = 0
         try:
             for number, text in self._texts():
@@ -112,7 +112,7 @@ class LineFile:
                 yield number, text
 
     def _next_line(self) -> bytes:
-        """Return the next line; of one that is too long only so much that this shows."""
+        """Return the next line; one that is too long is truncated just beyond the limit."""
         line = self._text.readline(self._max_line_bytes + 1)
         self._passed_bytes += len(line)
         part = line
@@ -122,7 +122,7 @@ class LineFile:
         return line
 
     def _documents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the object, or the objects of the list, that a whole file is; or its lines, where it is none."""
+        """Yield the object or list of objects that the whole file is, else its lines."""
         whole = self._text.read(self._max_line_bytes + 1)
         self._passed_bytes += len(whole)
         if len(whole) > self._max_line_bytes:
@@ -140,7 +140,7 @@ class LineFile:
 
 
 def is_stream(path: str) -> bool:
-    """Say whether this can be read only once, and its size is not known: standard input, a pipe, a terminal."""
+    """Return whether this is standard input, a pipe or a terminal: readable once, and of unknown size."""
     return path == "-" or Path(path).is_fifo() or Path(path).is_char_device()
 
 
@@ -154,7 +154,7 @@ def _open(path: str) -> BufferedReader:
 
 
 def read_object(text: bytes) -> dict[str, Any]:
-    """Return the object of a line, with nothing in it that Postgres can't hold; a `LineError` says why not."""
+    """Return the object of a line, without values that Postgres can't store; raise a `LineError` if invalid."""
     try:
         value = orjson.loads(text)
         if b"\\u0000" in text:
@@ -167,7 +167,7 @@ def read_object(text: bytes) -> dict[str, Any]:
 
 
 def describe(value: Any) -> str:
-    """Return what kind of JSON a value is, in words."""
+    """Return the JSON type of a value in words."""
     names = {"str": "text", "list": "a list", "dict": "an object", "NoneType": "null", "bool": "true or false"}
     return names.get(type(value).__name__, "a number")
 
@@ -190,7 +190,7 @@ def _is_object(text: bytes) -> bool:
 
 
 def _read_leniently(text: bytes) -> Any:
-    """Read what Python writes beyond JSON: NaN and infinities, as their names, half surrogates, long integers."""
+    """Read JSON with Python's extensions: NaN and infinities (as their names), lone surrogates, long integers."""
     try:
         return storable(json.loads(text.decode("utf-8"), parse_constant=str))
     except UnicodeDecodeError as error:
@@ -204,7 +204,7 @@ def _read_leniently(text: bytes) -> Any:
 
 
 def storable(value: Any) -> Any:
-    """Return a value with what Postgres can't hold replaced by something that shows."""
+    """Return a value with characters that Postgres can't store replaced by visible ones."""
     return orjson.loads(dump_line("import", value))[2]
 
 

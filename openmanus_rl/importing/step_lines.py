@@ -1,8 +1,8 @@
-"""The JSONL that OpenManus-RL's rollout scripts dump: one line a step, the lines of many episodes interleaved.
+"""The JSONL of OpenManus-RL's rollout scripts: one step per line, with the lines of many episodes interleaved.
 
-An episode is named by `batch_idx`, `test_idx`, `attempt_idx` or `retry_idx`, and `env_id`. It ends with the line that
-says `done`; it ended early ("truncated") if there is none, or if its steps begin anew, since scripts append to a dump
-that is there. Of an episode that is open only a few numbers are held in memory; its turns are written as they come.
+An episode is identified by `batch_idx`, `test_idx`, `attempt_idx` or `retry_idx`, and `env_id`. It ends with the line
+that has `done`; without one, or if its steps start over because a script appended to an existing file, it is truncated.
+Only a few numbers of an open episode are kept in memory; its turns are written as they are read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["StepLines"]
 
 _KEY = ("batch_idx", "test_idx", "attempt_idx", "retry_idx", "env_id")
 _REQUIRED = ("env_id", "step", "action")
-# What is the same in every line of an episode.
+# Fields that are the same in every line of an episode.
 _OF_EPISODE = (*_KEY, "gamefile", "pid", "provider", "temperature")
-# Columns of their own.
+# Fields that are columns of turns.
 _OF_TURN = ("step", "prompt", "action", "reward")
 _ENVIRONMENTS = ("environment", "env_type", "env_name")
-# By what they alone write: the rollout script does not say the environment itself.
+# Fields that only one environment has: the rollout script does not record the environment itself.
 _SIGNS = {"gamefile": "alfworld", "task_score": "webshop", "pid": "gaia"}
 _TASKS = (re.compile(r"Your task is to:[ \t]*(\S.*)"), re.compile(r"^Task:[ \t]*(\S.*?)\s*(?:\n\s*\n|\Z)", re.M | re.S))
 _TASK_WITHIN = 20_000
@@ -43,7 +43,7 @@ _MOST_OPEN_EPISODES = 100_000
 class _Episode:
     rollout_id: UUID
     said: dict[str, Any]
-    """What its rollout says already, and its turns need not say again."""
+    """Fields that are stored with the rollout, and not repeated in its turns."""
     last_step: int = -1
     last_line: int = 0
     turns: int = 0
@@ -52,7 +52,7 @@ class _Episode:
     done: bool = False
 
     def status(self) -> str:
-        """Return how it ended, as far as its lines say."""
+        """Return how the episode ended, according to its lines."""
         if self.won:
             return "success"
         if not self.done:
@@ -61,7 +61,7 @@ class _Episode:
 
 
 class StepLines:
-    """Makes rollouts of steps."""
+    """Converts steps to rollouts."""
 
     name = "openmanus-rl"
 
@@ -80,12 +80,12 @@ class StepLines:
 
     @staticmethod
     def recognises(value: dict[str, Any]) -> bool:
-        """Say whether a line looks like a step."""
+        """Return whether a line looks like a step."""
         return all(name in value for name in _REQUIRED)
 
     def add(self, line: Line) -> None:
-        """Take a line; a `LineError` says why it can't be taken."""
-        # Dumps of the same tasks number their episodes alike: by its first line one is told from the other.
+        """Add a line; raise a `LineError` with the reason if it is invalid."""
+        # Files of the same tasks number their episodes alike: the first line distinguishes the files.
         self._file_digest = self._file_digest or digest_of(line.text)
         step, turn = _turn_of(line.value)
         done, won = read_flag(line.value.get("done"), "done"), read_flag(line.value.get("won"), "won")
@@ -103,7 +103,7 @@ class StepLines:
             self._end(key)
 
     def finish(self) -> None:
-        """End the episodes that no line has ended."""
+        """End the episodes that have no last line."""
         for key in list(self._open):
             self._end(key)
 
@@ -130,7 +130,7 @@ class StepLines:
             "task_description": _task_of(line.value),
             "model": model,
             "metadata": facts,
-            # What is true until its end is read, should the import end first.
+            # Until its last line is read: the import may be interrupted before.
             "status": "interrupted",
             "status_change_id": creation_change_id(rollout_id),
         }
@@ -143,7 +143,7 @@ class StepLines:
         return episode
 
     def _write_turn(self, episode: _Episode, turn: dict[str, Any], line: Line) -> None:
-        # With what it says in its id, another line for the same step is refused and seen, not taken for the same.
+        # The id depends on the content, so that a different line for the same step is refused, not ignored.
         turn_id = uuid5(episode.rollout_id, f"turn:{turn['step_number']}:{digest_of(line.text).hex()}")
         info = {
             name: value
@@ -172,7 +172,7 @@ class StepLines:
         status = episode.status()
         # As text: JSON has no NaN, and Postgres reads what Python writes.
         total_reward = None if episode.total_reward is None else repr(episode.total_reward)
-        # Named by what it says: the same end is the same change; another one, of a dump that has grown, another.
+        # Derived from the result: the same result is the same change, and that of a grown file is a new one.
         change_id = uuid5(episode.rollout_id, f"ended:{status}:{episode.turns}:{total_reward}")
         record = {
             "id": str(episode.rollout_id),
@@ -212,6 +212,6 @@ def _environment_of(value: dict[str, Any]) -> str | None:
 
 
 def _task_of(value: dict[str, Any]) -> str | None:
-    """Return the task that the prompts of these environments name."""
+    """Return the task from the prompt, as these environments write it."""
     prompt = (value.get("prompt") or "")[:_TASK_WITHIN]
     return next((found[1].strip() for pattern in _TASKS if (found := pattern.search(prompt))), None)

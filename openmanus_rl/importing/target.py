@@ -1,4 +1,4 @@
-"""The run that an import goes to: one that is there, or one of its own."""
+"""The run that an import writes to: an existing one, or a new one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK = "imported"
 
 
 class Target:
-    """A run that takes an import; only a run that imports made has its status moved by them."""
+    """The run of an import; the import changes its status only if an import created it."""
 
     def __init__(self, row: TrainingRun) -> None:
         self.id = str(row["id"])
@@ -28,7 +28,7 @@ class Target:
 
     @classmethod
     def open(cls, reference: str, *, environment: str | None) -> Target:
-        """Find the run of this run_name or id, or begin one of that name."""
+        """Find the run with this run_name or id, or create one with that name."""
         found = TrainingRunManager.find_by_run_name(reference)
         if found is None and (run_id := _as_uuid(reference)) is not None:
             found = TrainingRunManager.get_run(run_id)
@@ -44,18 +44,18 @@ class Target:
             environment=environment,
             run_name=reference,
             metadata={_MARK: True},
-            # As the recorder names it: two imports that begin it at once begin the same one.
+            # The same id as the recorder's, so that two simultaneous imports create the same run.
             run_id=uuid5(NAMESPACE, f"run:{reference}"),
         )
         return cls(created)
 
     def finish(self) -> int:
-        """Say that the import is through, and return how many rollouts are new."""
+        """Mark the import as completed, and return how many rollouts are new."""
         self._move("completed")
         return self._count() - self._rollouts_before
 
     def interrupt(self) -> None:
-        """Say that the import was not finished."""
+        """Mark the import as interrupted."""
         self._move("interrupted", message="the import was interrupted")
 
     def _move(self, status: RunStatus, *, message: str | None = None) -> None:

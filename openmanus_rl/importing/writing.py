@@ -1,4 +1,4 @@
-"""Writing what lines say, some megabytes at a time, and telling which lines were refused."""
+"""Writes the records of lines, some megabytes at a time, and reports which lines were refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openmanus_rl.transport.retry import RetryPolicy
 __all__ = ["BATCH_BYTES", "BatchWriter", "opened_database"]
 
 BATCH_BYTES = 4 * 1024 * 1024
-# Records are small, but each has a cost of its own in memory and in the merge.
+# Small records too have a fixed cost in memory and in the merge.
 _BATCH_RECORDS = 20_000
 _ANOTHER_TURN = "another turn is recorded for this step already; import this file into a run of its own with --run"
 
@@ -34,7 +34,7 @@ class _Entry:
 
 @contextmanager
 def opened_database() -> Iterator[Load]:
-    """Give the way into the database, by the faster one that the settings offer: Postgres, else HTTP."""
+    """Connect to the database, directly if the settings allow it, else over HTTP."""
     client = get_client()
     if client.database_url is None:
         yield HttpSink(client).load
@@ -60,7 +60,7 @@ class BatchWriter:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.written: Counter[str] = Counter()
-        """How many records of each kind were taken."""
+        """How many records of each kind were written."""
         self._load_batch = load
         self._on_refused = on_refused
         self._batch_bytes = batch_bytes
@@ -69,18 +69,18 @@ class BatchWriter:
         self._waiting_bytes = 0
 
     def add(self, kind: str, record: dict[str, Any], *, line_number: int, counted: bool = True) -> None:
-        """Take a record that a line says; parents come before their children."""
+        """Add a record of a line; parents must be added before their children."""
         known = {name: value for name, value in record.items() if value is not None}
         self._entries.append(_Entry(kind, known, line_number, counted))
 
     def begin_line(self, size_bytes: int) -> None:
-        """Make room for a line: what would be too much with it is written before, so that a huge one goes alone."""
+        """Write pending records first if this line would exceed the batch size, so that a huge line is sent alone."""
         if self._waiting_bytes + size_bytes > self._batch_bytes or len(self._entries) >= _BATCH_RECORDS:
             self.flush()
         self._waiting_bytes += size_bytes
 
     def flush(self) -> None:
-        """Write everything that waits; a failure leaves it waiting."""
+        """Write all pending records; after a failure they stay pending."""
         refused: dict[int, str] = {}
         try:
             if self._entries:
@@ -89,7 +89,7 @@ class BatchWriter:
             lines = {entry.line_number for entry in self._entries}
             if len(lines) > 1 or self._waiting_bytes <= self._batch_bytes:
                 raise
-            # A huge line. Sent again it would take as long again, and nothing after it would ever be read.
+            # A huge line. A retry would take as long again, and the import would not proceed.
             refused = dict.fromkeys(lines, _TOO_SLOW)
         self._entries, self._waiting_bytes = [], 0
         for line_number, reason in sorted(refused.items()):
@@ -102,7 +102,7 @@ class BatchWriter:
         batch = {kind: [entry.record for entry in found] for kind, found in by_kind.items()}
         refusals = load_in_parts(batch, lambda part: self._retry.run(lambda _left_seconds: self._load_batch(part)))
         self.written.update(entry.kind for entry in entries if entry.counted)
-        # Parents come first: what is said of a line first is the cause of what follows.
+        # Parents come first, so the first reason of a line is the cause of the others.
         for refusal in refusals:
             entry = by_kind[refusal["kind"]][refusal["index"]]
             self.written[entry.kind] -= entry.counted

@@ -1,1 +1,1 @@
-"""One module an aggregate; the names of tables and buckets live only here."""
+"""The synchronous API, one module per group of tables; only these modules contain table and bucket names."""

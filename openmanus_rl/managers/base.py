@@ -1,4 +1,4 @@
-"""What every manager is made of: one client, rows checked on arrival, and one way to write."""
+"""The base classes of managers: reading and checking rows, and writing through the database's functions."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ OneOrMany = str | Sequence[str]
 
 
 class Paging(TypedDict, total=False):
-    """What every list takes besides its own arguments."""
+    """Common arguments of all list methods."""
 
     filters: Sequence[Filter]
     """Further conditions, such as `Filter.gte("total_reward", 1)`."""
     order_by: str | Sequence[str]
-    """Columns to sort by; `-` before a name sorts from the greatest."""
+    """Columns to sort by; `-` before a name sorts in descending order."""
     limit: int
-    """How many rows a page has at most: 100 unless given, and 1,000 at most."""
+    """The maximum number of rows in a page: 100 by default, and at most 1,000."""
     offset: int
-    """How many rows to pass over; the page's `next_offset` is where the next page begins."""
+    """How many rows to skip; the next page begins at the page's `next_offset`."""
     count: bool
     """Whether to count all rows, as the page's `total`."""
 
 
-# Two writers that number things at the same moment: one of them is told to take the next number.
+# If two writers take the same number at the same time, one of them gets a conflict and retries with the next.
 _NUMBERING_ATTEMPTS = 8
 
 
 def known(**fields: Any) -> Row:
-    """Return the fields that were given; a field that is left out stays as it is, and null would clear it."""
+    """Return the fields that were given: missing fields are left unchanged, while null would clear them."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @contextmanager
 def _in_own_words(prefix: str) -> Iterator[None]:
-    """Name a field that can't be sent as the caller knows it, not by its place in the request."""
+    """Name a field that can't be sent by the caller's name for it, not by its place in the request."""
     try:
         yield
     except InvalidInput as error:
@@ -73,13 +73,13 @@ def _in_own_words(prefix: str) -> Iterator[None]:
 
 
 class GatewayUser:
-    """Works through one client: the settings' own, or the one it was given with `using`."""
+    """Uses one client: that of the settings, or the one given to `using`."""
 
     _given_gateway: ClassVar[Client | None] = None
 
     @classmethod
     def using(cls, client: Client) -> type[Self]:
-        """Return the same manager on another client, such as a member's."""
+        """Return this manager with another client, such as a member's."""
         return type(cls.__name__, (cls,), {"_given_gateway": client, "__doc__": cls.__doc__})
 
     @classmethod
@@ -88,12 +88,12 @@ class GatewayUser:
 
     @classmethod
     def _sibling(cls, user: type[UserT]) -> type[UserT]:
-        """Return another manager on the same client."""
+        """Return another manager with the same client."""
         return user if cls._given_gateway is None else user.using(cls._given_gateway)
 
 
 class Manager(GatewayUser, Generic[RowT]):
-    """Reads and writes one table; use the class as it is, or `using(client)` for another Supabase or caller."""
+    """Reads and writes one table; use the class itself, or `using(client)` for another Supabase or user."""
 
     table: ClassVar[str]
     noun: ClassVar[str]
@@ -102,7 +102,7 @@ class Manager(GatewayUser, Generic[RowT]):
     row_type: ClassVar[type]
 
     def __init_subclass__(cls) -> None:
-        """Take the type of the rows from the base: `Manager[Task]`."""
+        """Read the row type from the base class: `Manager[Task]`."""
         for base in cls.__dict__.get("__orig_bases__", ()):
             cls.row_type = get_args(base)[0]
 
@@ -159,14 +159,14 @@ class Manager(GatewayUser, Generic[RowT]):
 
     @classmethod
     def _order(cls, order_by: str | Sequence[str]) -> list[Order]:
-        """Read sort keys such as "-created_at"; ties are broken, so that pages neither repeat nor skip a row."""
+        """Parse sort keys such as "-created_at"; ties are broken, so that pages neither repeat nor skip rows."""
         keys = [order_by] if isinstance(order_by, str) else list(order_by)
         order = [Order(key.removeprefix("-"), descending=key.startswith("-")) for key in keys]
         return order if any(key.column == cls.key for key in order) else [*order, Order(cls.key)]
 
     @classmethod
     def _checked(cls, row: Row) -> RowT:
-        """Return the row, once it has the shape that this version knows."""
+        """Return the row if it has the columns that this version expects."""
         wrong = misfits(cls.row_type, row)
         if wrong:
             raise SchemaMismatch(
@@ -174,7 +174,7 @@ class Manager(GatewayUser, Generic[RowT]):
                 hint="apply the migrations with `openmanus-rl migrate`, or install the version that matches them",
             )
         for name, column in columns_of(cls.row_type).items():
-            # NaN and the infinities come by their names, since JSON has no numbers for them.
+            # NaN and infinities are given as their names, since JSON has no numbers for them.
             if column.holds is float and isinstance(row[name], str):
                 row[name] = float(row[name])
         return cast(RowT, row)
@@ -183,7 +183,7 @@ class Manager(GatewayUser, Generic[RowT]):
 
     @classmethod
     def _write(cls, record: Mapping[str, Any]) -> RowT:
-        """Write one record by the database's rules and return its row; a refusal is the error that names the field."""
+        """Write one record through `ingest` and return its row; a refusal raises an error that names the field."""
         batch = {cls.table: [record]}
         with _in_own_words(f"batch.{cls.table}[0]."):
             answer = cls._client().rpc("ingest", {"batch": batch, "all_or_nothing": True, "return_rows": True})
@@ -195,7 +195,7 @@ class Manager(GatewayUser, Generic[RowT]):
 
     @classmethod
     def _create(cls, row_id: Id | None, *, status: str | None = None, **fields: Any) -> RowT:
-        """Write a new row; the same id again changes its fields but never sets its status back."""
+        """Write a new row; for an existing id, update its fields but not its status."""
         made_id = new_id() if row_id is None else as_id(row_id, field="id")
         record = known(id=made_id, status=status, **with_numbers(cls.row_type, fields))
         if status is not None:
@@ -209,14 +209,14 @@ class Manager(GatewayUser, Generic[RowT]):
 
     @classmethod
     def _append(cls, row_id: Id | None, *, position: int | None, **fields: Any) -> RowT:
-        """Write a row at a position among its siblings; without one the database puts it behind them."""
-        # Made once: a write that is repeated must still be the same row.
+        """Write a row at a position among its siblings, by default the last."""
+        # Created once, so that a retry writes the same row.
         made_id = new_id() if row_id is None else as_id(row_id, field="id")
         for _ in range(_NUMBERING_ATTEMPTS - 1):
             try:
                 return cls._create(made_id, position=position, **fields)
             except ConflictError as error:
-                # Many writers may have been given the same place at the same moment.
+                # Several writers may have been given the same position at the same time.
                 if position is not None or "position" not in (error.field or ""):
                     raise
         return cls._create(made_id, position=position, **fields)
@@ -237,25 +237,25 @@ class Manager(GatewayUser, Generic[RowT]):
 
 
 class EditableManager(Manager[RowT]):
-    """A manager of rows that can be changed after they were written."""
+    """A manager of rows that can be updated."""
 
     @classmethod
     def update(cls, row_id: Id, **fields: Any) -> RowT:
-        """Change fields of a row that must be there and return it.
+        """Update fields of an existing row and return it.
 
-        A field that is left out stays as it is and None clears it, unless it is required. Objects are merged into what
-        they hold already.
+        Missing fields are left unchanged; None clears a field, unless it is required. Objects are merged into the
+        stored ones.
         """
         return cls._change(cls._get(row_id, field="id"), fields)
 
     @classmethod
     def _change(cls, row: RowT, fields: Mapping[str, Any]) -> RowT:
-        # Of a row that was found: the record of an unknown id would be taken for a new row.
+        # Only for an existing row: a record with an unknown id would create one.
         return cls._write({**with_numbers(cls.row_type, fields), "id": row["id"]}) if fields else row
 
     @classmethod
     def _move(cls, row_id: Id, status: str, *, field: str, message: str | None = None, **fields: Any) -> RowT:
-        """Change the status of a row that must be there, and fields with it; once, however often it is repeated."""
+        """Change the status of an existing row, together with other fields; retries apply it once."""
         params = {
             "entity": cls.table,
             "entity_id": as_id(row_id, field=field),
@@ -268,7 +268,7 @@ class EditableManager(Manager[RowT]):
             with _in_own_words("fields."):
                 row = cls._client().rpc("change_status", params)
         except NotFoundError as error:
-            # The database knows it as entity_id; the caller knows it by the name of an argument.
+            # The database calls it entity_id; use the name of the caller's argument.
             error.field = error.field or field
             raise
         if not isinstance(row, dict):
@@ -277,7 +277,7 @@ class EditableManager(Manager[RowT]):
 
 
 def matching(**values: Any) -> list[Filter]:
-    """Return filters for the values that were given: equal to one, or one of several."""
+    """Return filters for the values that were given: equal to one value, or to any of several."""
     return [
         Filter.in_(column, value) if isinstance(value, (list, tuple, set, frozenset)) else Filter.eq(column, value)
         for column, value in values.items()
@@ -286,7 +286,7 @@ def matching(**values: Any) -> list[Filter]:
 
 
 def of_ids(**ids: Id | Sequence[Id] | None) -> list[Filter]:
-    """Return filters for the ids that were given, one or several for a column; an `InvalidInput` names what is none."""
+    """Return filters for the ids that were given, one or several per column; invalid ids raise `InvalidInput`."""
     filters = []
     for column, given in ids.items():
         if isinstance(given, (str, UUID)):
@@ -297,16 +297,16 @@ def of_ids(**ids: Id | Sequence[Id] | None) -> list[Filter]:
 
 
 def containing(**texts: str | None) -> list[Filter]:
-    """Return filters for columns that contain the texts that were given, upper and lower case alike."""
+    """Return filters for columns that contain the texts that were given, ignoring case."""
     return [Filter.contains_text(column, text) for column, text in texts.items() if text is not None]
 
 
 def between(column: str, first: int | None, last: int | None) -> list[Filter]:
-    """Return filters for a column from one number to another, as far as they were given."""
+    """Return filters for a column within the bounds that were given, inclusive."""
     lower = [] if first is None else [Filter.gte(column, first)]
     return lower if last is None else [*lower, Filter.lte(column, last)]
 
 
 def counting(*, include_rewound: bool = False) -> list[Filter]:
-    """Return the filter that leaves out what a rewind of its run hid, unless that is asked for."""
+    """Return the filter that excludes rows hidden by a rewind, unless `include_rewound` is set."""
     return [] if include_rewound else [Filter.is_null("rewound_at")]

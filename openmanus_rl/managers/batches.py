@@ -21,7 +21,7 @@ _RECORDS_PER_CALL = 500
 
 @dataclass(frozen=True)
 class Refusal:
-    """A record that the database did not take, and why."""
+    """A record that the database refused, and why."""
 
     kind: RecordKind
     index: int
@@ -38,13 +38,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """How many records arrived, and which of them were refused; all others are written."""
+    """How many records were received, and which were refused; all others are written."""
 
     received: int
     refused: tuple[Refusal, ...] = field(default=())
 
     def raise_if_refused(self) -> BatchResult:
-        """Raise the first refusal as its error, or return the result."""
+        """Raise the error of the first refusal, or return the result."""
         if self.refused:
             raise self.refused[0].as_error()
         return self
@@ -58,8 +58,8 @@ def write_batch(
 ) -> BatchResult:
     """Write records by kind, such as {"rollouts": [...], "agent_states": [...]}, in one transaction.
 
-    Records that can't be taken are refused without losing their neighbours; with `all_or_nothing` the first refusal is
-    raised and nothing is written. Records should carry ids, so that a batch that is sent again changes nothing.
+    Invalid records are refused and the others are written; with `all_or_nothing` the first refusal is raised and
+    nothing is written. Records should have ids, so that sending a batch again changes nothing.
     """
     answer = (client or get_client()).rpc("ingest", {"batch": batch, "all_or_nothing": all_or_nothing})
     try:
@@ -70,7 +70,7 @@ def write_batch(
 
 
 def write_many(kind: str, records: Iterable[Mapping[str, Any]], *, client: Client) -> BatchResult:
-    """Write any number of records of one kind, some hundred at a time; refusals keep the number of their record."""
+    """Write any number of records of one kind, some hundreds at a time; refusals have the index of their record."""
     received = 0
     refused: list[Refusal] = []
     remaining = iter(records)

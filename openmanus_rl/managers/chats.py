@@ -1,4 +1,4 @@
-"""Whole chats from turns that hold only what is new in theirs."""
+"""Assembles whole chats from turns that hold only their new messages."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["MessagePool", "fill_chats"]
 
 
 class MessagePool:
-    """The messages of a rollout by their place, as its turns brought them."""
+    """The messages of a rollout by position, collected from its turns."""
 
     def __init__(self) -> None:
         self._messages: list[Any] = []
 
     def add(self, turn: Mapping[str, Any]) -> None:
-        """Take in what a turn holds."""
+        """Add the messages of a turn."""
         start, messages = turn["messages_from"], turn["messages"]
         if start is None or not isinstance(messages, list):
             return
-        # A message whose turn is not there stays None: it is missing, and seen to be.
+        # A message whose turn is missing stays None, so that the gap is visible.
         self._messages += [None] * (start + len(messages) - len(self._messages))
         self._messages[start : start + len(messages)] = messages
 
     def chat_of(self, turn: Mapping[str, Any]) -> Any:
-        """Return the chat that a turn was given; the turns that hold it must have been added."""
+        """Return the chat of a turn; the turns that hold its messages must have been added."""
         start = turn["messages_from"]
         if start is None:
             return turn["messages"]
@@ -39,10 +39,10 @@ class MessagePool:
 
 
 def fill_chats(turns: Sequence[AgentState], *, pool: Iterable[Mapping[str, Any]]) -> None:
-    """Give turns their whole chats as `messages`, out of those that hold them."""
+    """Set the `messages` of turns to their whole chats, assembled from the turns of `pool`."""
     messages = MessagePool()
     for turn in pool:
         messages.add(turn)
-    # Only then: the turns may be the pool.
+    # After reading the pool, which may be the same turns.
     for turn, chat in [(turn, messages.chat_of(turn)) for turn in turns]:
         turn["messages"] = chat

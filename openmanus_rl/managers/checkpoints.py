@@ -1,4 +1,4 @@
-"""Checkpoints of a run, and how each did."""
+"""Checkpoints of a run, and their evaluation results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EvaluationResultManager", "ModelCheckpointManager"]
 
 
 class EvaluationResultManager(EditableManager[EvaluationResult]):
-    """Records and reads how checkpoints did, by environment and task."""
+    """Records and reads the results of checkpoints, by environment and task."""
 
     table = "evaluation_results"
     noun = "evaluation result"
@@ -55,7 +55,7 @@ class EvaluationResultManager(EditableManager[EvaluationResult]):
 
     @classmethod
     def get_result(cls, result: Id) -> EvaluationResult:
-        """Return a result; an unknown id is a `NotFoundError`."""
+        """Return a result; an unknown id raises `NotFoundError`."""
         return cls._get(result, field="evaluation_result_id")
 
     @classmethod
@@ -77,7 +77,7 @@ class EvaluationResultManager(EditableManager[EvaluationResult]):
 
 
 class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
-    """Records and finds checkpoints; a checkpoint is known by its run and number."""
+    """Records and finds checkpoints, which are identified by their run and number."""
 
     table = "model_checkpoints"
     noun = "checkpoint"
@@ -96,7 +96,7 @@ class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
         checksum: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ModelCheckpoint:
-        """Record a checkpoint and return it; the same number again changes what is given.
+        """Record a checkpoint and return it; for an existing number, update the given fields.
 
         `storage_path` is what `StorageManager.upload_checkpoint` returned.
         """
@@ -114,23 +114,23 @@ class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
         hidden = cls._find(Filter.eq("id", checkpoint_id(run, checkpoint_number)), Filter.not_null("rewound_at"))
         if hidden is None:
             return cls._create(checkpoint_id(run, checkpoint_number), **fields)
-        # Its id is taken by one that a rewind hid.
+        # The id is used by a checkpoint that a rewind hid.
         rewinds = cls._sibling(TrainingRunManager).list_rewinds(run)
         return cls._create(checkpoint_id(run, checkpoint_number, step=step, rewinds=rewinds), **fields)
 
     @classmethod
     def log_evaluation(cls, checkpoint: Id, environment: str, **figures: Any) -> EvaluationResult:
-        """Record how a checkpoint did and return it; the figures are those of `EvaluationResultManager.log_result`."""
+        """Record a checkpoint's result and return it; further arguments as in `EvaluationResultManager.log_result`."""
         return cls._sibling(EvaluationResultManager).log_result(checkpoint, environment, **figures)
 
     @classmethod
     def get_checkpoint(cls, checkpoint: Id) -> ModelCheckpoint:
-        """Return a checkpoint; an unknown id is a `NotFoundError`."""
+        """Return a checkpoint; an unknown id raises `NotFoundError`."""
         return cls._get(checkpoint, field="checkpoint_id")
 
     @classmethod
     def get_by_number(cls, training_run_id: Id, checkpoint_number: int) -> ModelCheckpoint:
-        """Return a run's checkpoint by its number; an unknown one is a `NotFoundError`."""
+        """Return a run's checkpoint by its number; an unknown one raises `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
         of_number = Filter.eq("training_run_id", run), Filter.eq("checkpoint_number", checkpoint_number)
         what = f"{checkpoint_number} of run {run}"
@@ -138,7 +138,7 @@ class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
 
     @classmethod
     def get_latest(cls, training_run_id: Id) -> ModelCheckpoint | None:
-        """Return a run's checkpoint of the highest number, or None; it is what a resumed run starts from."""
+        """Return a run's checkpoint with the highest number, from which to resume, or None."""
         run = as_id(training_run_id, field="training_run_id")
         page = cls.list_checkpoints(training_run_id=run, order_by="-checkpoint_number", limit=1)
         return page[0] if page.rows else None
@@ -151,7 +151,7 @@ class ModelCheckpointManager(EditableManager[ModelCheckpoint]):
         include_rewound: bool = False,
         **paging: Unpack[Paging],
     ) -> Page[ModelCheckpoint]:
-        """Return a page of checkpoints, by run and number; those that a rewind hid only if asked for."""
+        """Return a page of checkpoints, by run and number; those hidden by a rewind only if asked for."""
         conditions = [*of_ids(training_run_id=training_run_id), *counting(include_rewound=include_rewound)]
         return cls._page(*conditions, **paging)
 

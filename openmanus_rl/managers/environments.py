@@ -14,7 +14,7 @@ __all__ = ["EnvironmentManager"]
 
 
 class EnvironmentManager(EditableManager[Environment]):
-    """Describes the environments that rollouts happen in."""
+    """Saves and finds the descriptions of environments."""
 
     table = "environments"
     noun = "environment"
@@ -30,19 +30,19 @@ class EnvironmentManager(EditableManager[Environment]):
         spec: Mapping[str, Any] | None = None,
         source: str | None = None,
     ) -> Environment:
-        """Create the environment of this name, or change what is given of it, and return it."""
+        """Create the environment with this name, or update the given fields, and return it."""
         return cls._create(
             environment_id(name), name=name, kind=kind, description=description, spec=spec, source=source
         )
 
     @classmethod
     def get_environment(cls, name: str) -> Environment:
-        """Return the environment of this name; an unknown one is a `NotFoundError`."""
+        """Return the environment with this name; an unknown one raises `NotFoundError`."""
         return cls._require(Filter.eq("name", name), what=repr(name), field="name")
 
     @classmethod
     def find_environment(cls, name: str) -> Environment | None:
-        """Return the environment of this name, or None."""
+        """Return the environment with this name, or None."""
         return cls._find(Filter.eq("name", name))
 
     @classmethod

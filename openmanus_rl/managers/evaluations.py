@@ -1,4 +1,4 @@
-"""Evaluations of a model, and baselines to beat."""
+"""Evaluations of a model, and baselines."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class EvaluationManager(EditableManager[Evaluation]):
 
     @classmethod
     def create_baseline(cls, training_run_id: Id | None = None, **fields: Any) -> Evaluation:
-        """Start a baseline and return it; its further fields are those of `create_evaluation`."""
+        """Start a baseline and return it; further arguments are those of `create_evaluation`."""
         return cls.create_evaluation(training_run_id, kind="baseline", **fields)
 
     @classmethod
     def update_progress(cls, evaluation: Id, progress: float) -> Evaluation:
-        """Say how much of an evaluation is done, from 0 to 1, and return it."""
+        """Set the progress of an evaluation, from 0 to 1, and return it."""
         return cls._change(cls._get(evaluation, field="evaluation_id"), {"progress": progress})
 
     @classmethod
     def update_status(cls, evaluation: Id, status: EvaluationStatus, *, message: str | None = None) -> Evaluation:
-        """Move an evaluation to another status and return it."""
+        """Change the status of an evaluation and return it."""
         return cls._move(evaluation, status, field="evaluation_id", message=message)
 
     @classmethod
@@ -90,7 +90,7 @@ class EvaluationManager(EditableManager[Evaluation]):
 
     @classmethod
     def get_evaluation(cls, evaluation: Id) -> Evaluation:
-        """Return an evaluation; an unknown id is a `NotFoundError`."""
+        """Return an evaluation; an unknown id raises `NotFoundError`."""
         return cls._get(evaluation, field="evaluation_id")
 
     @classmethod
@@ -106,7 +106,7 @@ class EvaluationManager(EditableManager[Evaluation]):
         include_rewound: bool = False,
         **paging: Unpack[Paging],
     ) -> Page[Evaluation]:
-        """Return a page of evaluations and baselines, newest first; those that a rewind hid only if asked for."""
+        """Return a page of evaluations and baselines, newest first; those hidden by a rewind only if asked for."""
         conditions = [
             *of_ids(training_run_id=training_run_id, checkpoint_id=checkpoint_id),
             *matching(kind=kind, status=status, model=model, environment=environment),

@@ -32,7 +32,7 @@ class RolloutGroupManager(EditableManager[RolloutGroup]):
         task_description: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> RolloutGroup:
-        """Create a group of a step or an evaluation and return it; without a number it takes the next one."""
+        """Create a group of a step or an evaluation and return it; the number defaults to the next free one."""
         if (training_step_id is None) == (evaluation_id is None):
             raise InvalidInput(
                 "a rollout group has exactly one parent",
@@ -56,13 +56,13 @@ class RolloutGroupManager(EditableManager[RolloutGroup]):
 
         if number is not None:
             return write(group_id(parent, number), number)
-        # An id of its own: with one that follows from the number, two writers of a number would share a group.
+        # A random id: with one derived from the number, two writers of the same number would share a group.
         made_id = new_id()
         return cls._numbered("number", Filter.eq(column, parent), lambda free_number: write(made_id, free_number))
 
     @classmethod
     def get_group(cls, group: Id) -> RolloutGroup:
-        """Return a group with its counts, reward mean and std; an unknown id is a `NotFoundError`."""
+        """Return a group with its counts, reward mean and std; an unknown id raises `NotFoundError`."""
         return cls._get(group, field="group_id")
 
     @classmethod

@@ -14,7 +14,7 @@ __all__ = ["MemberManager"]
 
 
 class MemberManager(Manager[Member]):
-    """Says who belongs and as what; for the secret key and admins."""
+    """Manages the members of the workspace and their roles; for the secret key and admins."""
 
     table = "members"
     noun = "member"
@@ -23,13 +23,13 @@ class MemberManager(Manager[Member]):
 
     @classmethod
     def save_member(cls, user_id: Id, role: MemberRole, *, display_name: str | None = None) -> Member:
-        """Make a user a member, or change its role, and return it; the user must have signed up."""
+        """Add a user as a member, or change their role, and return the member; the user must have signed up."""
         record = known(user_id=as_id(user_id, field="user_id"), role=role, display_name=display_name)
         return cls._checked(cls._client().upsert(cls.table, record, on_conflict="user_id")[0])
 
     @classmethod
     def get_member(cls, user_id: Id) -> Member:
-        """Return a member; someone who is none is a `NotFoundError`."""
+        """Return a member; a user who is not a member raises `NotFoundError`."""
         return cls._get(user_id, field="user_id")
 
     @classmethod
@@ -49,5 +49,5 @@ class MemberManager(Manager[Member]):
 
     @classmethod
     def remove_member(cls, user_id: Id) -> None:
-        """End a membership; the account and what it owns stay."""
+        """Remove a member; the account and the rows that it owns stay."""
         cls._delete(user_id, field="user_id")

@@ -21,7 +21,7 @@ __all__ = ["MetricManager", "MetricPoint"]
 
 @dataclass(frozen=True)
 class MetricPoint:
-    """One value of a metric; it may be NaN or infinite, as losses are at times."""
+    """One value of a metric, which may be NaN or infinite."""
 
     step: int
     value: float
@@ -29,7 +29,7 @@ class MetricPoint:
 
 
 class MetricManager(Manager[MetricChunk]):
-    """Appends to metric series and reads them, thinned on the server so that no spike is lost."""
+    """Appends to metric series and reads them, downsampled on the server without losing spikes."""
 
     table = "metric_chunks"
     noun = "metric"
@@ -53,7 +53,7 @@ class MetricManager(Manager[MetricChunk]):
         *,
         recorded_at: datetime | None = None,
     ) -> None:
-        """Append points, as (step, value), to metrics by name, all or none; many points a call cost little more."""
+        """Append points, as (step, value), to metrics by name, all or none; use few calls with many points."""
         run = as_id(training_run_id, field="training_run_id")
         when = (recorded_at or datetime.now(UTC)).isoformat()
         chunks = [_chunk(run, name, points, when) for name, points in series.items() if len(points) > 0]
@@ -71,9 +71,9 @@ class MetricManager(Manager[MetricChunk]):
         to_step: int | None = None,
         timeline: int | None = None,
     ) -> dict[str, list[MetricPoint]]:
-        """Return series by name, each of at most `max_points`, among them the lowest and highest of every stretch.
+        """Return series by name, each downsampled to `max_points` that keep the extremes of every range of steps.
 
-        Of a run that was rewound, `timeline` is the course to show: 0 as it was before the first rewind, and so on.
+        For a run that was rewound, `timeline` selects its course: 0 as it was before the first rewind, and so on.
         """
         params = {
             "training_run_id": as_id(training_run_id, field="training_run_id"),
@@ -123,5 +123,5 @@ def _chunk(run: str, name: str, points: Iterable[tuple[int, float]], when: str) 
 
 
 def _number(value: Any) -> float:
-    # A value that JSON can't hold comes as its name, or from some servers as null.
+    # NaN and infinities are given as their names, or by some servers as null.
     return math.nan if value is None else float(value)

@@ -31,7 +31,7 @@ class RewardManager(Manager[Reward]):
         details: Mapping[str, Any] | None = None,
         reward_id: Id | None = None,
     ) -> Reward:
-        """Record a reward of a step, or of the whole rollout where there is none; each type once a step."""
+        """Record a reward of a step, or without one of the whole rollout; each type once per step."""
         return cls._create(
             reward_id,
             rollout_id=as_id(rollout_id, field="rollout_id"),
@@ -43,7 +43,7 @@ class RewardManager(Manager[Reward]):
 
     @classmethod
     def get_reward(cls, reward: Id) -> Reward:
-        """Return a reward; an unknown id is a `NotFoundError`."""
+        """Return a reward; an unknown id raises `NotFoundError`."""
         return cls._get(reward, field="reward_id")
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Rollouts, and the short ways to log what happens in them."""
+"""Rollouts, with shortcuts to log their turns, tool calls and rewards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RolloutManager(EditableManager[Rollout]):
         status: RolloutStatus = "running",
         rollout_id: Id | None = None,
     ) -> Rollout:
-        """Create a rollout and return it; what its group or run already says (task, environment) may be left out."""
+        """Create a rollout and return it; task and environment default to those of its group or run."""
         return cls._create(
             rollout_id,
             status=status,
@@ -131,7 +131,7 @@ class RolloutManager(EditableManager[Rollout]):
         reward_type: str = "step",
         details: Mapping[str, Any] | None = None,
     ) -> Reward:
-        """Record a reward of a step, or of the whole rollout where the step is None, and return it."""
+        """Record a reward of a step, or of the whole rollout if the step is None, and return it."""
         return cls._sibling(RewardManager).log_reward(
             rollout_id, reward, step_number=step_number, reward_type=reward_type, details=details
         )
@@ -166,12 +166,12 @@ class RolloutManager(EditableManager[Rollout]):
 
     @classmethod
     def update_status(cls, rollout_id: Id, status: RolloutStatus, *, message: str | None = None) -> Rollout:
-        """Move a rollout to another status and return it."""
+        """Change the status of a rollout and return it."""
         return cls._move(rollout_id, status, field="rollout_id", message=message)
 
     @classmethod
     def get_rollout(cls, rollout_id: Id) -> Rollout:
-        """Return a rollout; an unknown id is a `NotFoundError`."""
+        """Return a rollout; an unknown id raises `NotFoundError`."""
         return cls._get(rollout_id, field="rollout_id")
 
     @classmethod
@@ -184,7 +184,7 @@ class RolloutManager(EditableManager[Rollout]):
         rewards = list(cls._sibling(RewardManager)._all(of_rollout, order_by=("step_number", "reward_type")))
         calls: dict[str, list[ToolCall]] = {turn["id"]: [] for turn in turns}
         ids = list(calls)
-        # Some hundred ids at a time: they travel in the URL, which has a limit.
+        # 100 ids at a time: they are sent in the URL, whose length is limited.
         for start in range(0, len(ids), 100):
             of_turns = Filter.in_("agent_state_id", ids[start : start + 100])
             for call in cls._sibling(ToolCallManager)._all(of_turns, order_by="position"):
@@ -209,7 +209,7 @@ class RolloutManager(EditableManager[Rollout]):
         include_rewound: bool = False,
         **paging: Unpack[Paging],
     ) -> Page[Rollout]:
-        """Return a page of rollouts, newest first; those that a rewind of their run hid only if asked for."""
+        """Return a page of rollouts, newest first; those hidden by a rewind only if asked for."""
         conditions = [
             *of_ids(training_run_id=training_run_id, group_id=group_id, task_id=task_id),
             *matching(environment=environment, status=status, source=source, step=step),
@@ -219,5 +219,5 @@ class RolloutManager(EditableManager[Rollout]):
 
     @classmethod
     def delete_rollout(cls, rollout_id: Id) -> None:
-        """Delete a rollout with its turns and rewards; the run's figures follow."""
+        """Delete a rollout with its turns and rewards; the run's counts are updated."""
         cls._delete(rollout_id, field="rollout_id")

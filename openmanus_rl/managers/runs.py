@@ -17,7 +17,7 @@ __all__ = ["TrainingRunManager"]
 
 
 class _OverviewManager(Manager[RunOverview]):
-    """Reads runs from the view, where `current_step` and `progress` follow from what was recorded."""
+    """Reads runs from the view that computes `current_step` and `progress` from the run's records."""
 
     table = "run_overview"
     noun = "training run"
@@ -47,7 +47,7 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         status: RunStatus = "running",
         run_id: Id | None = None,
     ) -> TrainingRun:
-        """Create a run and return it; `run_name`, if given, must be new, and finds the run again after a restart."""
+        """Create a run and return it; a `run_name` must be unique, and identifies the run after a restart."""
         return cls._create(
             run_id,
             status=status,
@@ -66,17 +66,17 @@ class TrainingRunManager(EditableManager[TrainingRun]):
 
     @classmethod
     def get_run(cls, run_id: Id) -> TrainingRun:
-        """Return a run; an unknown id is a `NotFoundError`."""
+        """Return a run; an unknown id raises `NotFoundError`."""
         return cls._get(run_id, field="run_id")
 
     @classmethod
     def get_by_run_name(cls, run_name: str) -> TrainingRun:
-        """Return the run of this `run_name`; an unknown one is a `NotFoundError`."""
+        """Return the run with this `run_name`; an unknown one raises `NotFoundError`."""
         return cls._require(Filter.eq("run_name", run_name), what=repr(run_name), field="run_name")
 
     @classmethod
     def find_by_run_name(cls, run_name: str) -> TrainingRun | None:
-        """Return the run of this `run_name`, or None."""
+        """Return the run with this `run_name`, or None."""
         return cls._find(Filter.eq("run_name", run_name))
 
     @classmethod
@@ -91,7 +91,7 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         tag: str | None = None,
         **paging: Unpack[Paging],
     ) -> Page[RunOverview]:
-        """Return a page of runs, newest first; `shown_status` is "stalled" where a running run's heartbeat stopped."""
+        """Return a page of runs, newest first; `shown_status` is "stalled" for a running run without a heartbeat."""
         conditions = [
             *matching(status=status, shown_status=shown_status, algorithm=algorithm, environment=environment),
             *containing(name=name_contains),
@@ -116,7 +116,7 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         progress: float | None = None,
         visibility: Visibility | None = None,
     ) -> TrainingRun:
-        """Change what is given and return the run; objects are merged into what they hold already."""
+        """Update the given fields and return the run; objects are merged into the stored ones."""
         fields = known(
             name=name,
             description=description,
@@ -140,7 +140,7 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         *,
         message: str | None = None,
     ) -> TrainingRun:
-        """Move a run to another status and return it; `metrics` are merged into its summary."""
+        """Change the status of a run and return it; `metrics` are merged into its summary."""
         return cls._move(run_id, status, field="run_id", message=message, summary=metrics)
 
     @classmethod
@@ -152,32 +152,32 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         summary: Mapping[str, Any] | None = None,
         message: str | None = None,
     ) -> TrainingRun:
-        """End a run with its last figures and return it."""
+        """End a run with its final metrics and return it."""
         return cls._move(run_id, status, field="run_id", message=message, summary=summary)
 
     @classmethod
     def list_rewinds(cls, run_id: Id) -> list[int]:
-        """Return the steps to which a run was rewound, the oldest first."""
+        """Return the steps to which a run was rewound, oldest first."""
         of_run = [Filter.eq("training_run_id", as_id(run_id, field="run_id"))]
         page = cls._client().select("rewinds", columns="to_step", filters=of_run, order=[Order("timeline")])
         return [int(row["to_step"]) for row in page.rows]
 
     @classmethod
     def heartbeat(cls, run_id: Id, *, progress: float | None = None, current_step: int | None = None) -> str:
-        """Say that a run is alive, and return when that was noted."""
+        """Record a heartbeat of a run, and return its time."""
         params = {"run_id": as_id(run_id, field="run_id"), "progress": progress, "current_step": current_step}
         return str(cls._client().rpc("heartbeat", params))
 
     @classmethod
     def get_metrics(cls, run_id: Id | None = None, *, environment: str | None = None, rollout_limit: int = 100) -> Row:
-        """Return counts, success rate and averages of a run's rollouts (or of all), with the newest of them."""
+        """Return counts, success rate and averages of the rollouts of a run, or of all, and the newest rollouts."""
         run = as_optional_id(run_id, field="run_id")
         params = {"training_run_id": run, "environment": environment, "rollout_limit": rollout_limit}
         return dict(cls._client().rpc("run_metrics", params))
 
     @classmethod
     def delete_run(cls, run_id: Id) -> None:
-        """Delete a run with everything that hangs on it, but not its files in storage."""
+        """Delete a run with everything that belongs to it, except its files in storage."""
         cls._delete(run_id, field="run_id")
 
     @classmethod
@@ -185,5 +185,5 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         found = cls._sibling(_OverviewManager)._find(*filters)
         if found is None:
             return None
-        # A run has the same columns whether it was read or written.
+        # Only the columns of the table, so that reads and writes return the same.
         return cls._checked({name: value for name, value in found.items() if name in columns_of(TrainingRun)})

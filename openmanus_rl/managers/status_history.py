@@ -1,4 +1,4 @@
-"""Status history: every change of every status, as the database wrote it down."""
+"""Status history: every status change, as recorded by the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["StatusHistoryManager"]
 
 
 class StatusHistoryManager(Manager[StatusChange]):
-    """Reads how statuses changed; nobody writes here but the database."""
+    """Reads status changes, which only the database writes."""
 
     table = "status_history"
     noun = "status change"
@@ -21,7 +21,7 @@ class StatusHistoryManager(Manager[StatusChange]):
 
     @classmethod
     def get_change(cls, change: Id) -> StatusChange:
-        """Return a change; an unknown id is a `NotFoundError`."""
+        """Return a change; an unknown id raises `NotFoundError`."""
         return cls._get(change, field="change_id")
 
     @classmethod

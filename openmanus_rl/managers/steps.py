@@ -16,7 +16,7 @@ __all__ = ["TrainingStepManager"]
 
 
 class TrainingStepManager(EditableManager[TrainingStep]):
-    """Starts, measures and ends the steps of a run; a step is known by its run and number."""
+    """Starts, updates and ends the steps of a run; a step is identified by its run and number."""
 
     table = "training_steps"
     noun = "training step"
@@ -31,13 +31,13 @@ class TrainingStepManager(EditableManager[TrainingStep]):
         phase: StepPhase | None = None,
         status: StepStatus = "running",
     ) -> TrainingStep:
-        """Start a run's step and return it; a step that is there already stays as it is."""
+        """Start a run's step and return it; an existing step is left unchanged."""
         run = as_id(training_run_id, field="training_run_id")
         fields: dict[str, Any] = {"status": status, "training_run_id": run, "step": step, "phase": phase}
         row = cls._create(step_id(run, step), **fields)
         if row["rewound_at"] is None:
             return row
-        # A rewind hid the step of that id; the one that takes its place has another.
+        # A rewind hid the step with that id; its replacement needs another.
         rewinds = cls._sibling(TrainingRunManager).list_rewinds(run)
         return cls._create(step_id(run, step, rewinds=rewinds), **fields)
 
@@ -58,7 +58,7 @@ class TrainingStepManager(EditableManager[TrainingStep]):
         tokens: int | None = None,
         metrics: Mapping[str, Any] | None = None,
     ) -> TrainingStep:
-        """Change what is given of a step that was started, and return it; `metrics` are merged."""
+        """Update the given fields of a started step and return it; `metrics` are merged."""
         figures = known(
             phase=phase,
             rollout_progress=rollout_progress,
@@ -77,18 +77,18 @@ class TrainingStepManager(EditableManager[TrainingStep]):
     def update_status(
         cls, training_run_id: Id, step: int, status: StepStatus, *, message: str | None = None, **figures: Any
     ) -> TrainingStep:
-        """Move a step to another status, with any of the figures of `update_step`, and return it."""
+        """Change the status of a step, with any of the fields of `update_step`, and return it."""
         row = cls.get_step(training_run_id, step)
         return cls._move(row["id"], status, field="step", message=message, **figures)
 
     @classmethod
     def complete_step(cls, training_run_id: Id, step: int, **figures: Any) -> TrainingStep:
-        """End a step with its last figures, which are those of `update_step`, and return it."""
+        """Complete a step, with any of the fields of `update_step`, and return it."""
         return cls.update_status(training_run_id, step, "completed", **figures)
 
     @classmethod
     def get_step(cls, training_run_id: Id, step: int) -> TrainingStep:
-        """Return a run's step; an unknown one is a `NotFoundError`."""
+        """Return a run's step; an unknown one raises `NotFoundError`."""
         run = as_id(training_run_id, field="training_run_id")
         of_step = Filter.eq("training_run_id", run), Filter.eq("step", step)
         return cls._require(*of_step, *counting(), what=f"{step} of run {run}", field="step")
@@ -104,7 +104,7 @@ class TrainingStepManager(EditableManager[TrainingStep]):
         include_rewound: bool = False,
         **paging: Unpack[Paging],
     ) -> Page[TrainingStep]:
-        """Return a page of a run's steps, in their order; those that a rewind hid only if asked for."""
+        """Return a page of a run's steps in order; those hidden by a rewind only if asked for."""
         conditions = [
             Filter.eq("training_run_id", as_id(training_run_id, field="training_run_id")),
             *matching(status=status),

@@ -18,7 +18,7 @@ __all__ = ["TaskManager", "ValidatorManager"]
 
 
 class TaskManager(EditableManager[Task]):
-    """Imports, saves and finds what agents are asked."""
+    """Imports, saves and finds tasks."""
 
     table = "tasks"
     noun = "task"
@@ -35,7 +35,7 @@ class TaskManager(EditableManager[Task]):
         split: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Task:
-        """Create a task, or change the one of the same environment and `external_id`, and return it."""
+        """Create a task, or update the one with the same environment and `external_id`, and return it."""
         made_id = None if external_id is None else task_id(environment, external_id)
         return cls._create(
             made_id,
@@ -50,10 +50,10 @@ class TaskManager(EditableManager[Task]):
 
     @classmethod
     def import_tasks(cls, tasks: Iterable[Mapping[str, Any]], *, environment: str | None = None) -> BatchResult:
-        """Import tasks with their validators; by `external_id` what is there already is changed.
+        """Import tasks with their validators; those with a known `external_id` are updated.
 
-        A task may hold `validators`, a list of {kind, spec, external_id}. What can't be taken is refused, with its
-        reason, and the rest is written.
+        A task may have `validators`, a list of {kind, spec, external_id}. Invalid records are refused, with the reason,
+        and the others are written.
         """
         task_records: list[Row] = []
         validator_records: list[Row] = []
@@ -70,12 +70,12 @@ class TaskManager(EditableManager[Task]):
 
     @classmethod
     def get_task(cls, task: Id) -> Task:
-        """Return a task; an unknown id is a `NotFoundError`."""
+        """Return a task; an unknown id raises `NotFoundError`."""
         return cls._get(task, field="task_id")
 
     @classmethod
     def get_by_external_id(cls, external_id: str, *, environment: str | None = None) -> Task:
-        """Return an imported task; an unknown one is a `NotFoundError`."""
+        """Return an imported task; an unknown one raises `NotFoundError`."""
         of_task = Filter.eq("external_id", external_id), Filter.eq("environment", environment)
         return cls._require(*of_task, what=repr(external_id), field="external_id")
 
@@ -99,7 +99,7 @@ class TaskManager(EditableManager[Task]):
 
 
 class ValidatorManager(EditableManager[Validator]):
-    """Says how a task's outcome is checked."""
+    """Saves and finds the validators that check a task's outcome."""
 
     table = "validators"
     noun = "validator"
@@ -109,7 +109,7 @@ class ValidatorManager(EditableManager[Validator]):
     def save_validator(
         cls, task: Id, *, kind: str, spec: Mapping[str, Any] | None = None, external_id: str = "default"
     ) -> Validator:
-        """Create a task's validator, or change the one of the same `external_id`, and return it."""
+        """Create a task's validator, or update the one with the same `external_id`, and return it."""
         parent = as_id(task, field="task_id")
         return cls._create(
             validator_id(parent, external_id), task_id=parent, kind=kind, spec=spec, external_id=external_id
@@ -117,7 +117,7 @@ class ValidatorManager(EditableManager[Validator]):
 
     @classmethod
     def get_validator(cls, validator: Id) -> Validator:
-        """Return a validator; an unknown id is a `NotFoundError`."""
+        """Return a validator; an unknown id raises `NotFoundError`."""
         return cls._get(validator, field="validator_id")
 
     @classmethod
@@ -133,7 +133,7 @@ class ValidatorManager(EditableManager[Validator]):
 
     @classmethod
     def delete_validator(cls, validator: Id) -> None:
-        """Delete a validator; what it said of rollouts stays."""
+        """Delete a validator; its verdicts stay."""
         cls._delete(validator, field="validator_id")
 
 
@@ -156,7 +156,7 @@ def _records_of(number: int, task: Mapping[str, Any], environment: str | None) -
 
 def _validator_records(of_task: str, validators: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     for position, validator in enumerate(validators):
-        # Without a name of its own a validator goes by its place; the first is the default one.
+        # Without an external_id, a validator is identified by its position; the first is the default one.
         external_id = str(validator.get("external_id") or ("default" if position == 0 else position))
         yield {
             **known(**with_numbers(Validator, validator)),

@@ -34,7 +34,7 @@ class ToolCallManager(Manager[ToolCall]):
         position: int | None = None,
         tool_call_id: Id | None = None,
     ) -> ToolCall:
-        """Record a call and return it; without a position it comes after the turn's other calls."""
+        """Record a call and return it; its position defaults to the last of the turn."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(
             tool_call_id,
@@ -50,7 +50,7 @@ class ToolCallManager(Manager[ToolCall]):
 
     @classmethod
     def get_tool_call(cls, tool_call: Id) -> ToolCall:
-        """Return a call; an unknown id is a `NotFoundError`."""
+        """Return a call; an unknown id raises `NotFoundError`."""
         return cls._get(tool_call, field="tool_call_id")
 
     @classmethod

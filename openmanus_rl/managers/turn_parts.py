@@ -14,7 +14,7 @@ __all__ = ["GenerationManager", "ObservationManager"]
 
 
 class ObservationManager(Manager[Observation]):
-    """Records and reads what a turn saw besides its text: screenshots, pages, accessibility trees."""
+    """Records and reads further observations of a turn: screenshots, pages, accessibility trees."""
 
     table = "observations"
     noun = "observation"
@@ -30,13 +30,13 @@ class ObservationManager(Manager[Observation]):
         media_path: str | None = None,
         position: int | None = None,
     ) -> Observation:
-        """Record an observation and return it; without a position it comes after the turn's others."""
+        """Record an observation and return it; its position defaults to the last of the turn."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(None, agent_state_id=turn, position=position, kind=kind, text=text, media_path=media_path)
 
     @classmethod
     def get_observation(cls, observation: Id) -> Observation:
-        """Return an observation; an unknown id is a `NotFoundError`."""
+        """Return an observation; an unknown id raises `NotFoundError`."""
         return cls._get(observation, field="observation_id")
 
     @classmethod
@@ -54,7 +54,7 @@ class ObservationManager(Manager[Observation]):
 
 
 class GenerationManager(Manager[Generation]):
-    """Records and reads what the model was given and what it gave, token by token."""
+    """Records and reads the tokens of prompts and completions."""
 
     table = "generations"
     noun = "generation"
@@ -75,7 +75,7 @@ class GenerationManager(Manager[Generation]):
         finish_reason: str | None = None,
         position: int | None = None,
     ) -> Generation:
-        """Record a generation and return it; logprobs, mask and advantages are as long as the completion."""
+        """Record a generation and return it; logprobs, mask and advantages have the length of the completion."""
         turn = as_id(agent_state_id, field="agent_state_id")
         return cls._append(
             None,
@@ -93,12 +93,12 @@ class GenerationManager(Manager[Generation]):
 
     @classmethod
     def get_generation(cls, generation: Id) -> Generation:
-        """Return a generation; an unknown id is a `NotFoundError`."""
+        """Return a generation; an unknown id raises `NotFoundError`."""
         return cls._get(generation, field="generation_id")
 
     @classmethod
     def get_prompt_ids(cls, generation: Id) -> list[int] | None:
-        """Return all tokens of a generation's prompt; its own `prompt_ids` may hold only those that were new."""
+        """Return all tokens of a generation's prompt; its `prompt_ids` may hold only the new ones."""
         tokens = cls._client().rpc("generation_prompt", {"generation_id": as_id(generation, field="generation_id")})
         return None if tokens is None else [int(token) for token in tokens]
 

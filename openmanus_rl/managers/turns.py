@@ -20,7 +20,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 class TurnManager(Manager[AgentState]):
-    """Records and reads turns, with what was called, observed, generated and rewarded in them."""
+    """Records and reads turns, with their tool calls, observations, generations and rewards."""
 
     table = "agent_states"
     noun = "turn"
@@ -48,9 +48,9 @@ class TurnManager(Manager[AgentState]):
         rewards: Records | None = None,
         turn_id: Id | None = None,
     ) -> AgentState:
-        """Record a turn and all that belongs to it, all or nothing, and return it; a step number is taken once.
+        """Record a turn with its parts, all or nothing, and return it; a rollout has one turn per step number.
 
-        Observations and actions that are no text, such as dicts and lists, are kept as JSON.
+        Observations and actions that are not text, such as dicts and lists, are stored as JSON.
         """
         return cls._create(
             turn_id,
@@ -71,12 +71,12 @@ class TurnManager(Manager[AgentState]):
 
     @classmethod
     def get_turn(cls, turn: Id) -> AgentState:
-        """Return a turn, with the whole chat as its `messages`; an unknown id is a `NotFoundError`."""
+        """Return a turn, with the whole chat as its `messages`; an unknown id raises `NotFoundError`."""
         return cls._with_chat(cls._get(turn, field="agent_state_id"))
 
     @classmethod
     def get_by_step_number(cls, rollout_id: Id, step_number: int) -> AgentState:
-        """Return a rollout's turn by its number; an unknown one is a `NotFoundError`."""
+        """Return a rollout's turn by its number; an unknown one raises `NotFoundError`."""
         rollout = as_id(rollout_id, field="rollout_id")
         of_number = Filter.eq("rollout_id", rollout), Filter.eq("step_number", step_number)
         what = f"{step_number} of rollout {rollout}"
@@ -91,7 +91,7 @@ class TurnManager(Manager[AgentState]):
         to_step_number: int | None = None,
         **paging: Unpack[Paging],
     ) -> Page[AgentState]:
-        """Return a page of a rollout's turns, in their order, each with the whole chat as its `messages`."""
+        """Return a page of a rollout's turns in order, each with the whole chat as its `messages`."""
         of_rollout = Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))
         page = cls._page(of_rollout, *between("step_number", from_step_number, to_step_number), **paging)
         if any(turn["messages_from"] is not None for turn in page):

@@ -1,4 +1,4 @@
-"""Validations: what a validator said of a rollout."""
+"""Validations: the verdicts of validators on rollouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ValidationManager"]
 
 
 class _OverrideManager(Manager[ValidationOverride]):
-    """Reads what persons said of rollouts."""
+    """Reads the verdicts of people on rollouts."""
 
     table = "validation_overrides"
     noun = "override"
@@ -60,7 +60,7 @@ class ValidationManager(EditableManager[Validation]):
 
     @classmethod
     def get_validation(cls, validation: Id) -> Validation:
-        """Return a verdict; an unknown id is a `NotFoundError`."""
+        """Return a verdict; an unknown id raises `NotFoundError`."""
         return cls._get(validation, field="validation_id")
 
     @classmethod
@@ -86,10 +86,10 @@ class ValidationManager(EditableManager[Validation]):
         *,
         validation_id: Id | None = None,
     ) -> Rollout:
-        """Judge a completed rollout as a person and return it; None withdraws what was said before.
+        """Override the verdict on a completed rollout and return it; None withdraws the override.
 
-        Its status becomes success or failed, and all totals follow. Until it is withdrawn, it stands above what the
-        recorder says. With `validation_id` it is kept as said of that verdict.
+        The status becomes success or failed, and all totals are updated. Until it is withdrawn, the override takes
+        precedence over the recorder. `validation_id` names the verdict that it is about.
         """
         params = {
             "rollout_id": as_id(rollout_id, field="rollout_id"),
@@ -101,6 +101,6 @@ class ValidationManager(EditableManager[Validation]):
 
     @classmethod
     def list_overrides(cls, rollout_id: Id, **paging: Unpack[Paging]) -> Page[ValidationOverride]:
-        """Return a page of what persons said of a rollout, newest first: who, when and why."""
+        """Return a page of the overrides of a rollout, newest first, with who made them, when and why."""
         of_rollout = Filter.eq("rollout_id", as_id(rollout_id, field="rollout_id"))
         return cls._sibling(_OverrideManager)._page(of_rollout, **paging)

@@ -1,1 +1,1 @@
-"""The only importer of supabase, httpx and psycopg: one door to the network, and our own errors out."""
+"""All network access: the only importer of supabase, httpx and psycopg, whose errors are translated to our own."""

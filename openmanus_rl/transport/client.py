@@ -1,4 +1,4 @@
-"""The client: tables, functions and storage of one Supabase, as one caller."""
+"""The client: tables, functions, storage and accounts of one Supabase, with the rights of one key or user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Client(Rest):
-    """One Supabase as one caller sees it: every failure is one of our errors, transient ones already retried."""
+    """A client of one Supabase with one key; transient failures are retried, and every error is one of ours."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Client(Rest):
 
     @classmethod
     def connect(cls, settings: Settings, *, proof_key: str | None = None) -> Client:
-        """Return a client of the Supabase that the settings name, with its service role key."""
+        """Return a client for the Supabase in the settings, with its service role key."""
         return cls.from_url_and_key(
             settings.require_url(),
             settings.require_service_role_key(),
@@ -68,7 +68,7 @@ class Client(Rest):
         retry: RetryPolicy | None = None,
         **door_options: Any,
     ) -> Client:
-        """Return a client of a URL with a key; further options are those of `HttpDoor`."""
+        """Return a client for a URL and key; further options are those of `HttpDoor`."""
         door = HttpDoor(retry=retry, use_environment_proxies=not is_loopback(url), **door_options)
         return cls(url=url, key=key, door=door, anon_key=anon_key, database_url=database_url)
 
@@ -78,7 +78,7 @@ class Client(Rest):
         return Client(url=self.url, key=key, door=self.door, anon_key=self._anon_key, token=token)
 
     def as_anonymous(self) -> Client:
-        """Return a client that acts as someone with the publishable key alone."""
+        """Return a client with only the publishable key."""
         if self._anon_key is None:
             raise SettingsError(
                 "SUPABASE_ANON_KEY is missing",
@@ -94,7 +94,7 @@ class Client(Rest):
 
     @cached_property
     def users(self) -> Users:
-        """Accounts; only the secret key reaches them."""
+        """Accounts; requires the secret key."""
         return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, door=self.door)
 
     def function(

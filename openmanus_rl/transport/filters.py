@@ -1,4 +1,4 @@
-"""A small vocabulary for choosing and ordering rows, in PostgREST's terms."""
+"""Filters, sort keys and pages of rows, as PostgREST defines them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Filter", "Order", "Page", "asc", "desc"]
 
 RowT = TypeVar("RowT")
 
-# Names that mean something else in a query string.
+# Reserved words of PostgREST's query string.
 _RESERVED = frozenset({"and", "columns", "limit", "not", "offset", "on_conflict", "or", "order", "select"})
 # A column, or a path into a jsonb column: config->>lr, config->optimizer->>name, details->0.
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:->>?[A-Za-z0-9_. -]+)*")
 
 
 def check_column(column: str) -> str:
-    """Return the column, or refuse what is neither a column nor a path into one."""
+    """Return the column if it is a column name or a path into a jsonb column, else raise `InvalidInput`."""
     if not _COLUMN.fullmatch(column) or column in _RESERVED:
         raise InvalidInput(f"{column!r} is not a column or a path such as config->>lr", field=column)
     return column
@@ -102,15 +102,15 @@ class Filter:
 
     @classmethod
     def ilike(cls, column: str, pattern: str) -> Filter:
-        """Matching a pattern where % stands for anything, upper and lower case alike."""
+        """Matching a pattern, ignoring case; % matches any text."""
         return cls(check_column(column), "ilike", _text(pattern))
 
     @classmethod
     def contains_text(cls, column: str, text: str) -> Filter:
-        """Containing the text as it is, upper and lower case alike."""
+        """Containing the text literally, ignoring case."""
         escaped = re.sub(r"([\\%_])", r"\\\1", text)
         if "*" in text:
-            # PostgREST takes * for %, with no way to escape it; a regular expression has one.
+            # In `ilike`, PostgREST treats * as % and cannot escape it; a regular expression can.
             return cls(check_column(column), "imatch", re.escape(text))
         return cls(check_column(column), "ilike", f"%{escaped}%")
 

@@ -1,4 +1,4 @@
-"""HTTP: one place that sends, retries, and believes an answer only after checking it."""
+"""HTTP: sends requests, retries them, and validates responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 NO_BODY: Any = object()
 
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=30.0)
-# Even the last attempt before the limit gets this long, or a slow success would be thrown away.
+# The minimum timeout of the last attempt before the limit, so that a slow success is not discarded.
 _LEAST_TIMEOUT_SECONDS = 1.0
 
 
@@ -41,7 +41,7 @@ class HttpDoor:
         on_unreachable: Callable[[], None] | None = None,
         proof_key: str | None = None,
     ) -> None:
-        """With a `proof_key`, talk only to a gateway that shows, on each connection, that it holds that key."""
+        """With a `proof_key`, only connect to a gateway that proves, on each connection, that it has that key."""
         self.retry = retry or RetryPolicy()
         self._connect_timeout_seconds = connect_timeout_seconds
         self._request_timeout_seconds = request_timeout_seconds
@@ -53,7 +53,7 @@ class HttpDoor:
 
     @property
     def client(self) -> httpx.Client:
-        """The httpx client of this process: one made before a fork shares its sockets and is left alone."""
+        """The httpx client of this process; after a fork, a new one, since the old one's sockets are shared."""
         process_id = os.getpid()
         client = self._clients.get(process_id)
         if client is None:
@@ -65,14 +65,14 @@ class HttpDoor:
         return httpx.Client(
             limits=_LIMITS,
             timeout=self.timeout(self._request_timeout_seconds),
-            # A redirect would carry the key to wherever it points.
+            # A redirect would send the key to another host.
             follow_redirects=False,
             trust_env=self._use_environment_proxies,
             transport=ProvingTransport(self._proof_key, limits=_LIMITS) if self._proof_key else self._transport,
         )
 
     def timeout(self, seconds: float) -> httpx.Timeout:
-        """Return httpx's form of a time limit for one attempt."""
+        """Return the httpx timeout for one attempt."""
         seconds = max(min(seconds, self._request_timeout_seconds), _LEAST_TIMEOUT_SECONDS)
         return httpx.Timeout(seconds, connect=min(seconds, self._connect_timeout_seconds))
 
@@ -94,7 +94,7 @@ class HttpDoor:
         body: Any = NO_BODY,
         retryable: bool = True,
     ) -> T:
-        """Send, with the same body each time it is retried, and return what `read` makes of a 2xx answer."""
+        """Send a request, with retries, and return the result of `read` for a 2xx response."""
         all_headers = httpx.Headers(headers)
         content: bytes | None = None
         if body is not NO_BODY:
@@ -119,7 +119,7 @@ class HttpDoor:
 
     @contextmanager
     def watched(self, attempt: str) -> Iterator[None]:
-        """Translate the failures inside the block, and tell the owner when the server can't be reached."""
+        """Translate errors raised inside the block, and notify the owner if the server can't be reached."""
         try:
             with translated(attempt):
                 yield
@@ -130,7 +130,7 @@ class HttpDoor:
 
 
 def read_json(response: httpx.Response, attempt: str) -> Any:
-    """Return the JSON of an answer, None if it is empty; anything else is a `BadResponse`, never data."""
+    """Return the JSON of a response, or None if it is empty; anything else raises `BadResponse`."""
     if not response.content:
         return None
     kind = response.headers.get("content-type", "")
@@ -143,7 +143,7 @@ def read_json(response: httpx.Response, attempt: str) -> Any:
 
 
 def read_rows(response: httpx.Response, attempt: str) -> list[dict[str, Any]]:
-    """Return the rows of an answer; another shape is a `BadResponse`."""
+    """Return the rows of a response; another shape raises `BadResponse`."""
     rows = read_json(response, attempt)
     if rows is None:
         return []
@@ -153,7 +153,7 @@ def read_rows(response: httpx.Response, attempt: str) -> list[dict[str, Any]]:
 
 
 def read_object(response: httpx.Response, attempt: str) -> dict[str, Any]:
-    """Return the object of an answer; another shape is a `BadResponse`."""
+    """Return the object of a response; another shape raises `BadResponse`."""
     found = read_json(response, attempt)
     if not isinstance(found, dict):
         raise _not_the_apis(response, attempt, f"answered {type(found).__name__} where an object was due")

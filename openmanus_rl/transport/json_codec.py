@@ -1,4 +1,4 @@
-"""JSON in and out: what can't be sent is named, what isn't JSON is never taken for data."""
+"""Encodes request bodies as JSON, and names the field that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["encode"]
 
 
 def encode(body: Any) -> bytes:
-    """Return the body as JSON; an `InvalidInput` names the field that has no JSON form."""
+    """Return the body as JSON; raise an `InvalidInput` that names a field without a JSON form."""
     try:
         text = json.dumps(body, default=_plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8")
@@ -32,7 +32,7 @@ def encode(body: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON form of the further types that rows are made of."""
+    """Return the JSON form of a type that JSON does not have."""
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, (UUID, PurePath)):

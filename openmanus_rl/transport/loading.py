@@ -1,8 +1,8 @@
-"""Batches straight into Postgres: by COPY into the staging tables, and from there by the database's own merge.
+"""Loads batches directly into Postgres: by COPY into the staging tables, then by the database's merge functions.
 
-What hangs on a rollout and never changes (turns and their parts) is most of what there is, and nearly always new. It is
-copied to its table at once, with what the merge would derive: constraints and triggers hold there as well. Should
-anything stand in the way, such as a turn that was delivered before, the whole batch goes by the merge and its rules.
+Turns and their parts never change, are most of the records, and are nearly always new. They are copied directly to
+their tables, with the columns that the merge would derive; constraints and triggers apply as usual. If that fails, for
+example for a turn that was delivered before, the whole batch is merged instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Loader"]
 Record = Mapping[str, Any]
 Batch = Mapping[str, Sequence[Record]]
 
-# What COPY says of a value that does not fit its column; `ingest` finds the record that holds it.
+# Errors of COPY for a value that does not fit its column; `ingest` then finds the record.
 _BAD_VALUES = (
     ValueError,
     TypeError,
@@ -40,18 +40,18 @@ _BAD_VALUES = (
 
 
 def _array(values: Any) -> Any:
-    """Return a list as Postgres writes arrays; of numbers, times and truth values that is JSON in other brackets."""
+    """Return a list as a Postgres array; for numbers, times and booleans that is JSON with other brackets."""
     if not isinstance(values, list):
         return values
     text = orjson.dumps(values)
     if b"null" in text:
-        # Unknown, or a NaN that nobody wrote by its name: that one is told from the other, and refused.
+        # orjson writes None and NaN as null; `encode` refuses NaN.
         text = encode(values)
     return "{" + text[1:-1].decode() + "}"
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON. orjson writes what JSON does not have, such as NaN, as null: that is left to `encode`."""
+    """Return a value as JSON; orjson writes NaN as null, so values with null go through `encode`, which refuses NaN."""
     text = orjson.dumps(value)
     return (encode(value) if b"null" in text else text).decode()
 
@@ -65,7 +65,7 @@ _ADAPTERS: dict[str, Callable[[Any], Any]] = {
 
 
 class _NeedsMerge(Exception):
-    """Rows cannot be copied as they are: a parent is missing, or a step may have a reward already."""
+    """Rows cannot be copied directly: a parent is missing, or a step may have a reward already."""
 
 
 # The tables of rows that never change, and the field that names their parent.
@@ -76,17 +76,17 @@ _COPIED = {
     "observations": ("public", "agent_state_id"),
     "generations": ("public", "agent_state_id"),
 }
-# Columns of the staging tables that are no fields of records.
+# Columns of the staging tables that are not fields of records.
 _STAGING_COLUMNS = frozenset({"ordinal", "round", "cleared"})
-# Something exists already, has no parent or does not fit its column: the merge finds out which record it is.
+# A row exists, has no parent or does not fit its columns: the merge finds the record.
 _NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _NeedsMerge, *_BAD_VALUES)
 
 
 class Loader:
-    """Loads batches over one connection, which is opened anew after a failure."""
+    """Loads batches over one connection, which is reopened after a failure."""
 
     def __init__(self, database_url: str | Callable[[], str], *, connect_timeout_seconds: float = 5.0) -> None:
-        """Load into a database; a function is asked for its URL before each connection."""
+        """Set the database by its URL, or by a function that is called for the URL before each connection."""
         self._database_url = database_url
         self._connect_timeout_seconds = connect_timeout_seconds
         self._connection: PostgresConnection | None = None
@@ -107,7 +107,7 @@ class Loader:
                         numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
                         return self._copy_and_merge(connection, numbered)
                 except _BAD_VALUES:
-                    # One bad value spoils a whole COPY. As JSON, the database says which record it is in.
+                    # One bad value fails the whole COPY. From JSON, the database refuses only its record.
                     with connection.transaction():
                         return self._ingest(connection, batch)
         except OpenManusError:
@@ -115,7 +115,7 @@ class Loader:
             raise
 
     def interrupt(self, entries: Mapping[str, Sequence[Sequence[str]]], reason: str) -> None:
-        """Mark what a process left running when it ended."""
+        """Mark everything that an ended process left running as interrupted."""
         connection = self._connected()
         try:
             with translated("interrupt what was left running"):
@@ -162,7 +162,7 @@ class Loader:
         return refused
 
     def _copy_turns(self, connection: PostgresConnection, batch: Batch) -> set[str | None]:
-        """Copy turns, their parts and rewards, and return the runs that they are of."""
+        """Copy turns, their parts and rewards, and return the runs that they belong to."""
         copied = {kind: records for kind in _COPIED if (records := batch.get(kind))}
         if not copied:
             return set()
@@ -211,7 +211,7 @@ class Loader:
                     write_row(row)
                 except psycopg.ProgrammingError as error:
                     if error.sqlstate is None:
-                        # No type of Postgres is known for a value, such as an object in a column of numbers.
+                        # psycopg cannot adapt a value, such as an object in a column of numbers.
                         raise ValueError(f"{kind}: {error}") from error
                     raise
 
@@ -254,7 +254,7 @@ def _rows(
 
 
 def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Record]]) -> dict[int, Record]:
-    """Return, by their numbers, the chunks that are not there yet; those that are may only grow, by the merge."""
+    """Return the new chunks by their numbers; existing ones can only be extended, by the merge."""
     plain = {number: chunk for number, chunk in chunks if is_plain_chunk(chunk)}
     ids = [chunk["id"] for chunk in plain.values()]
     if not ids or len(set(ids)) < len(ids):
@@ -265,14 +265,14 @@ def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Reco
 
 
 def _staging_values(number: int, record: Record) -> tuple[int, list[str] | None]:
-    """Return a record's number, and the fields that it gives as null: a row of a COPY has every column."""
+    """Return a record's number and the fields that are null; COPY alone cannot tell those from missing ones."""
     if not _STAGING_COLUMNS.isdisjoint(record):
         raise ValueError(f"record {number}: no such field")
     return number, [name for name, value in record.items() if value is None] or None
 
 
 def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, str | None]:
-    """Lock the rollouts and turns that rows are added to and return their runs; new turns have their rollout's."""
+    """Lock the rollouts and turns that rows are added to, and return the run of each."""
     turns = copied.get("agent_states", ())
     new = {turn["id"] for turn in turns}
     wanted: dict[str, set[str]] = {"rollout_id": set(), "agent_state_id": set()}

@@ -1,4 +1,4 @@
-"""Whether an address is this machine's own."""
+"""Whether an address is a loopback address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["is_loopback"]
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the URL names this machine, where no proxy belongs in between."""
+    """Return whether the URL names this machine, which is never reached through a proxy."""
     host = ""
     try:
         host = urlsplit(url).hostname or ""

@@ -1,4 +1,4 @@
-"""Metric chunks for COPY in binary form: reading a hundred thousand numbers and times as text takes Postgres long."""
+"""Copies metric chunks in binary format, which Postgres reads much faster than text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _POINTS = ("steps", "times")
 _AXIS_COLUMNS = ("id", "training_run_id", *_POINTS)
 _COLUMNS = ("id", "training_run_id", "timeline", "name", "values", *_POINTS, "axis_id")
 _NEEDED = frozenset({"id", "training_run_id", "timeline", "name", "values"})
-# With steps of its own; with those of the axis that it brings; with those of one that another brought.
+# With its own steps; with an axis and its steps; with an axis whose steps another chunk carries.
 _FORMS = (_NEEDED | {*_POINTS}, _NEEDED | {*_POINTS, "axis_id"}, _NEEDED | {"axis_id"})
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
 _BIGINT, _DOUBLE, _TIMESTAMPTZ = 20, 701, 1184
-# Postgres counts microseconds from here.
+# Postgres stores times as microseconds since this date.
 _ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -33,12 +33,12 @@ Chunk = Mapping[str, Any]
 
 
 def is_plain_chunk(record: Chunk) -> bool:
-    """Say whether a chunk says all there is to say, as the recorder's do."""
+    """Return whether a chunk has exactly the fields that the recorder writes."""
     return record.keys() in _FORMS and None not in record.values()
 
 
 def copy_chunks(connection: PostgresConnection, chunks: Sequence[Chunk]) -> None:
-    """Copy new chunks to their table, and the axes that they bring to theirs; a bad value is a ValueError."""
+    """Copy new chunks and their axes to the tables; a bad value raises ValueError."""
     axes = [
         {"id": chunk["axis_id"], **{name: chunk[name] for name in _AXIS_COLUMNS[1:]}}
         for chunk in chunks
@@ -51,7 +51,7 @@ def copy_chunks(connection: PostgresConnection, chunks: Sequence[Chunk]) -> None
 
 
 def stage_chunks(connection: PostgresConnection, chunks: Iterable[tuple[int, Chunk]]) -> None:
-    """Copy numbered chunks to their staging table; a bad value is a ValueError."""
+    """Copy numbered chunks to their staging table; a bad value raises ValueError."""
     staged = ({**_fields(chunk), "ordinal": struct.pack(">i", number)} for number, chunk in chunks)
     _copy(connection, sql.Identifier("pg_temp", "stage_metric_chunks"), ("ordinal", *_COLUMNS), staged)
 
@@ -70,7 +70,7 @@ def _copy(
 
 
 def _fields(chunk: Chunk) -> dict[str, bytes]:
-    """Return what a chunk says, by column, in the form in which Postgres sends it."""
+    """Return the fields of a chunk by column, in Postgres's binary format."""
     try:
         return {name: _ENCODERS[name](value) for name, value in chunk.items() if value is not None}
     except (struct.error, AttributeError, OverflowError) as error:
@@ -85,7 +85,7 @@ def _numbers(values: list[Any]) -> bytes:
     try:
         numbers = array("d", values)
     except TypeError:
-        # What is not finite comes by its name.
+        # NaN and infinities are given as their names.
         numbers = array("d", map(float, values))
     return _array(_DOUBLE, numbers)
 
@@ -96,7 +96,7 @@ def _times(times: list[str]) -> bytes:
 
 
 def _array(element_type: int, elements: array[Any]) -> bytes:
-    """Return an array in the form in which Postgres sends it: each element of eight bytes behind its size."""
+    """Return an array in Postgres's binary format: each element is its size, then eight bytes."""
     count = len(elements)
     if sys.byteorder == "little":
         elements.byteswap()

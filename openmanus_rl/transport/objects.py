@@ -1,4 +1,4 @@
-"""What Storage tells about buckets and files, and which names it takes."""
+"""Buckets and files as Storage describes them, and the paths that it accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openmanus_rl.errors import BadResponse, ChecksumMismatch, InvalidInput
 
 __all__ = ["Bucket", "Entry", "ObjectInfo", "check_object_path"]
 
-# What hosted Storage takes in a name; the embedded one takes more, so it is checked here for both.
+# What hosted Storage accepts in a path; the embedded one accepts more, so this is checked for both.
 _OBJECT_PATH = re.compile(r"[A-Za-z0-9_/!\-.*'() &$@=;:+,?]+")
 
 
@@ -27,7 +27,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """A stored file; `sha256` is known if it was uploaded through here."""
+    """A stored file; `sha256` is known if it was uploaded by this package."""
 
     bucket: str
     path: str
@@ -46,7 +46,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a folder's list: a file, or a folder, which has no size."""
+    """An entry of a folder: a file, or a folder, which has no size."""
 
     path: str
     is_folder: bool
@@ -56,7 +56,7 @@ class Entry:
 
 
 def check_object_path(path: str) -> str:
-    """Return the path, or refuse one that leaves its folder or that Storage would not take."""
+    """Return the path if it stays in its folder and Storage accepts it, else raise `InvalidInput`."""
     segments = path.split("/")
     if not path or any(segment in ("", ".", "..") for segment in segments):
         raise InvalidInput(f"{path!r} is not a path inside a bucket", field="path", hint="use names joined by single /")
@@ -112,21 +112,21 @@ def entry_from(row: Mapping[str, Any], *, folder: str) -> Entry:
 
 
 class WholeCheck:
-    """Judges what the attempts of one download brought: damage on the way is tried again, damage that stays is not."""
+    """Verifies the attempts of one download: a mismatch is retried once, in case it occurred in transit."""
 
     def __init__(self, attempt: str) -> None:
         self.attempt = attempt
         self._seen_mismatch = False
 
     def __call__(self, info: ObjectInfo, received_bytes: int, sha256: str) -> None:
-        """Refuse what is not all of the file, or not the file."""
+        """Raise an error if the file is incomplete or has another checksum."""
         if received_bytes != info.size_bytes:
             raise BadResponse(f"{self.attempt}: {received_bytes} bytes arrived where {info.size_bytes} were due")
         if info.sha256 is None or sha256 == info.sha256:
             return
         message = f"{self.attempt}: SHA-256 {sha256} arrived where {info.sha256} was recorded"
         if not self._seen_mismatch:
-            # Damaged on the way, or replaced between looking it up and fetching it: either passes.
+            # Damaged in transit, or replaced between the lookup and the download: retry.
             self._seen_mismatch = True
             raise BadResponse(message)
         raise ChecksumMismatch(

@@ -1,7 +1,7 @@
-"""Postgres itself, for migrations and COPY: connections with a time limit, failures translated.
+"""Direct connections to Postgres, for migrations and COPY, with time limits and translated errors.
 
-A port of this machine belongs to whoever listens there first. With SCRAM the server must show that it knows the
-password too, and never gets to see it: a password for this machine is used in no other way.
+Any local process may listen on a port of this machine. Passwords for this machine are therefore used with SCRAM only:
+the server must prove that it knows the password, and never sees it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def connect(
     connect_timeout_seconds: float = 5.0,
     retry: RetryPolicy | None = None,
 ) -> PostgresConnection:
-    """Open a connection, trying again while the server can't be reached or is starting."""
+    """Open a connection; retry while the server can't be reached or is starting."""
     check_database_url(database_url)
     protection = _protection(database_url)
 
@@ -42,7 +42,7 @@ def connect(
                 # libpq takes whole seconds, and 1 means 2.
                 connect_timeout=max(2, round(connect_timeout_seconds)),
                 application_name="openmanus-rl",
-                # A pooler, such as Supabase's, may give each transaction another session.
+                # A pooler, such as Supabase's, may use another session for each transaction.
                 prepare_threshold=None,
                 **protection,
             )
@@ -51,9 +51,9 @@ def connect(
 
 
 def answers(database_url: str, *, timeout_seconds: float) -> bool:
-    """Say whether a server takes connections, or says why it does not; nobody signs in."""
+    """Return whether a Postgres server responds; does not sign in."""
     address = conninfo.conninfo_to_dict(database_url)
-    # Without a password libpq goes no further than to be asked for one, and that is answer enough.
+    # Without a password libpq stops at the server's request for one, which shows that it responds.
     address.pop("password", None)
     # libpq takes whole seconds, and 1 means 2.
     address |= {"passfile": "/nonexistent", "connect_timeout": max(2, round(timeout_seconds))}
@@ -70,7 +70,7 @@ def session(
     connect_timeout_seconds: float = 5.0,
     retry: RetryPolicy | None = None,
 ) -> Iterator[PostgresConnection]:
-    """Give a connection for the block: committed at its end, rolled back if it fails, closed in any case."""
+    """Open a connection for the block: commit at its end, roll back on an error, and close it."""
     connection = connect(
         database_url, autocommit=autocommit, connect_timeout_seconds=connect_timeout_seconds, retry=retry
     )
@@ -83,11 +83,11 @@ _FIRST_LIBPQ_TO_REQUIRE = 160000
 
 
 def _protection(database_url: str) -> dict[str, Any]:
-    """Return libpq's options that keep a password for this machine from whoever merely listens on its port."""
+    """Return libpq options that keep a password for this machine from other processes on its port."""
     try:
         given = conninfo.conninfo_to_dict(database_url)
     except psycopg.ProgrammingError:
-        return {}  # Connecting says what is wrong with it.
+        return {}  # Connecting reports what is wrong with it.
     hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
     is_local = any(host.startswith(_LOOPBACK) for host in hosts)
     if not is_local or not given.get("password") or given.get("require_auth"):

@@ -1,8 +1,8 @@
-"""Proof that the embedded gateway itself listens where a key is about to be sent.
+"""Verifies that the embedded gateway itself is listening before a key is sent to its port.
 
 While a stack is down, any user of the machine may listen on its port. Before the first request on a connection the
 client therefore sends a random number, and the gateway answers with a digest that only a holder of the secret key can
-make. The digest covers the port, so that nobody can pass the question on to a gateway that listens on another one.
+make. The digest covers the port, so that the request cannot be relayed to a gateway on another port.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MAX_ANSWER_BYTES = 16 * 1024
 
 
 class ProvingTransport(httpx.HTTPTransport):
-    """Connects to the gateway that holds a key, and sends nothing to anyone else."""
+    """Sends requests only to a gateway that proves that it has the key."""
 
     def __init__(self, key: str, *, limits: httpx.Limits) -> None:
         super().__init__(limits=limits, trust_env=False)
-        # httpx has no setting for the network below its pool.
+        # httpx has no setting for the network backend of its pool.
         self._pool = httpcore.ConnectionPool(
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
@@ -54,7 +54,7 @@ class _ProvingBackend(httpcore.NetworkBackend):
         try:
             if not _is_proven(stream, self._key, host, port, timeout):
                 raise httpcore.ConnectError(
-                    f"port {port} is not this stack's: whoever listens there does not know its secret key; "
+                    f"port {port} is not this stack's: the process that listens there lacks its secret key; "
                     "no key was sent to it (a stack of an earlier version is replaced by `openmanus-rl down` and `up`)"
                 )
         except BaseException:
@@ -82,7 +82,7 @@ def _is_proven(stream: httpcore.NetworkStream, key: str, host: str, port: int, t
 
 
 def _read_answer(stream: httpcore.NetworkStream, timeout: float | None) -> bytes | None:
-    """Read one small HTTP answer whose length is given; None for anything else."""
+    """Read one small HTTP response with a Content-Length; return None for anything else."""
     received = b""
     while b"\r\n\r\n" not in received:
         chunk = stream.read(_MAX_ANSWER_BYTES, timeout)

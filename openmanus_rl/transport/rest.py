@@ -19,14 +19,14 @@ __all__ = ["MAX_PAGE_ROWS", "Rest", "Row"]
 Row = dict[str, Any]
 T = TypeVar("T")
 
-# Hosted Supabase cuts answers off at this many rows without saying so.
+# Hosted Supabase silently truncates responses to this many rows.
 MAX_PAGE_ROWS = 1000
-# PostgREST refuses an offset past the last row when it counts; for a reader that is an empty page.
+# PostgREST's error for an offset past the last row when counting; returned as an empty page.
 _RANGE_BEYOND_END = "PGRST103"
 
 
 class Rest:
-    """The database of one Supabase as one caller sees it."""
+    """The database of one Supabase, with the rights of one key or user."""
 
     def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
         self.url = url.rstrip("/")
@@ -53,7 +53,7 @@ class Rest:
         _apply(builder, filters)
         for key in order:
             builder.order(key.column, desc=key.descending, nullsfirst=key.nulls_first)
-        # One row more than asked for tells whether another page follows, unless the server would cut it off.
+        # Request one row more, if the server allows it, to see whether another page follows.
         builder.limit(min(limit + 1, MAX_PAGE_ROWS)).offset(offset)
         attempt = f"select from {table}"
         try:
@@ -74,7 +74,7 @@ class Rest:
         order: Sequence[Order] = (),
         page_rows: int = 500,
     ) -> Iterator[Row]:
-        """Yield every row, page by page; order by something unique, or a row may be met twice or never."""
+        """Yield every row, page by page; the order must be unique, or rows may be repeated or skipped."""
         offset: int | None = 0
         while offset is not None:
             page = self.select(table, columns=columns, filters=filters, order=order, limit=page_rows, offset=offset)
@@ -82,14 +82,14 @@ class Rest:
             offset = page.next_offset
 
     def select_one(self, table: str, *, filters: Sequence[Filter], columns: str = "*") -> Row | None:
-        """Return the one row that the filters choose, or None; more than one is a `ConflictError`."""
+        """Return the row that matches the filters, or None; more than one raises `ConflictError`."""
         rows = self.select(table, columns=columns, filters=filters, limit=2).rows
         if len(rows) > 1:
             raise ConflictError(f"select from {table}: more than one row matches where one was expected")
         return rows[0] if rows else None
 
     def count(self, table: str, *, filters: Sequence[Filter] = ()) -> int:
-        """Return how many rows the filters choose."""
+        """Return how many rows match the filters."""
         builder = self._rest.from_(table).select("*", count=CountMethod.exact, head=True)
         _apply(builder, filters)
         attempt = f"count {table}"
@@ -99,7 +99,7 @@ class Rest:
         return total
 
     def insert(self, table: str, rows: Row | Sequence[Row], *, retryable: bool = True) -> list[Row]:
-        """Insert rows that must be new and return them; a column that a row leaves out takes its default."""
+        """Insert new rows and return them; missing columns get their defaults."""
         many = [rows] if isinstance(rows, Mapping) else list(rows)
         if not many:
             return []
@@ -108,7 +108,7 @@ class Rest:
         try:
             return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
         except ConflictError as error:
-            # An earlier attempt may have landed although its answer was lost: then these very ids are there.
+            # An earlier attempt may have succeeded and its response been lost: then rows with these ids exist.
             if error.attempts == 1 or not all("id" in row for row in many):
                 raise
             landed = list(self.select_all(table, filters=[Filter.in_("id", [row["id"] for row in many])]))
@@ -125,7 +125,7 @@ class Rest:
         ignore_duplicates: bool = False,
         retryable: bool = True,
     ) -> list[Row]:
-        """Insert rows, or update those whose `on_conflict` columns are there already, and return them."""
+        """Insert rows, or update those with the same `on_conflict` columns, and return them."""
         many = [rows] if isinstance(rows, Mapping) else list(rows)
         if not many:
             return []
@@ -136,7 +136,7 @@ class Rest:
         return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
 
     def update(self, table: str, values: Row, *, filters: Sequence[Filter], retryable: bool = True) -> list[Row]:
-        """Change the rows that the filters choose and return them."""
+        """Update the rows that match the filters and return them."""
         _refuse_all_rows(table, filters)
         builder = self._rest.from_(table).update(values)
         _apply(builder, filters)
@@ -144,7 +144,7 @@ class Rest:
         return self._send(builder.request, attempt=attempt, read=_read(attempt), retryable=retryable)
 
     def delete(self, table: str, *, filters: Sequence[Filter], retryable: bool = True) -> list[Row]:
-        """Delete the rows that the filters choose and return them."""
+        """Delete the rows that match the filters and return them."""
         _refuse_all_rows(table, filters)
         builder = self._rest.from_(table).delete()
         _apply(builder, filters)
@@ -161,7 +161,7 @@ class Rest:
 
     @cached_property
     def _rest(self) -> SyncPostgrestClient:
-        # Only its builders are used: sending is the door's work, so this client's own session stays idle.
+        # Only its query builders are used; requests are sent by the `HttpDoor`.
         return SyncPostgrestClient(f"{self.url}/rest/v1", headers=self._headers, http_client=self.door.client)
 
     def _send(
@@ -203,6 +203,6 @@ def _rows_and_total(response: httpx.Response, attempt: str) -> tuple[list[Row], 
 
 
 def _total(response: httpx.Response) -> int | None:
-    """Read the count from `Content-Range: 0-24/3573`; it is * where nothing was counted."""
+    """Read the count from `Content-Range: 0-24/3573`; it is * if rows were not counted."""
     total = response.headers.get("content-range", "").rpartition("/")[2]
     return int(total) if total.isdigit() else None

@@ -1,4 +1,4 @@
-"""Retrying: transient failures are tried again with backoff and full jitter, within a total time limit."""
+"""Retries transient errors with backoff and full jitter, within a total time limit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["RetryPolicy"]
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
-# Most failures pass within this; whoever waits longer is told why.
+# Most failures are over within this time; after it, retries are logged.
 _QUIET_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long and how patiently a call is repeated; clock, sleep and random may be replaced in tests."""
+    """How often and for how long a call is retried; clock, sleep and random may be replaced in tests."""
 
     limit_seconds: float = 30.0
     first_delay_seconds: float = 0.2
@@ -33,10 +33,10 @@ class RetryPolicy:
     random: Callable[[], float] = random.random
 
     def run(self, call: Callable[[float], T], *, retryable: bool = True) -> T:
-        """Return what the call returns; raise its last error once it is not transient or the time is used up.
+        """Return the call's result; raise its last error if it is not transient or the time limit is reached.
 
-        The call is given the seconds that are left, so that one attempt can't outlive the limit; without retries there
-        is no such limit.
+        The call is passed the remaining seconds, so that one attempt can't exceed the limit; without retries there is
+        no limit.
         """
         started = self.clock()
         attempts = 0
@@ -59,7 +59,7 @@ class RetryPolicy:
             self.sleep(delay)
 
     def _delay_seconds(self, attempts: int, retry_after_seconds: float | None) -> float:
-        # Full jitter: many clients that failed together must not come back together.
+        # Full jitter, so that clients that failed together do not retry together.
         # The exponent is bounded because 2.0 ** 1024 overflows.
         ceiling = min(self.max_delay_seconds, self.first_delay_seconds * 2.0 ** min(attempts - 1, 30))
         return max(self.random() * ceiling, retry_after_seconds or 0.0)

@@ -1,4 +1,4 @@
-"""What a code of Postgres, PostgREST or our own SQL means, as a class of error."""
+"""Maps error codes of Postgres, PostgREST and our own SQL to error classes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ OWN_CODES: dict[str, ErrorClass] = {
     "OM404": NotFoundError,
     "OM409": ConflictError,
 }
-"""What the codes mean that our own SQL raises."""
+"""The codes that our own SQL raises."""
 
-# Whole codes first, then the first two characters (a class of SQLSTATEs) or four (a family of PostgREST's).
+# Looked up by the whole code, then by its first two characters (SQLSTATE class) or four (PostgREST group).
 _BY_CODE: dict[str, ErrorClass] = {
     **OWN_CODES,
     # PostgREST.
@@ -56,8 +56,8 @@ _BY_CODE: dict[str, ErrorClass] = {
     "PGRST302": AuthError,
     "PGRST303": AuthError,
     # Postgres.
-    # A row refers to nothing. The same code says that a row is still referred to, but in our tables the rows that refer
-    # to another one go with it, or let go of it.
+    # A missing parent. The code also means that a row is still referenced, but our foreign keys all cascade or set
+    # null.
     "23503": NotFoundError,
     "23505": ConflictError,
     "23P01": ConflictError,
@@ -95,7 +95,7 @@ _QUOTED = re.compile(r'(?:column|constraint|field) "([^"]+)"|\'([^\']+)\' column
 
 
 def class_for_code(code: str, *, field: str | None = None) -> ErrorClass | None:
-    """Return the error class for a code and the field at fault, or None where they don't tell."""
+    """Return the error class for a code and field, or None if they don't determine one."""
     if code == "OM409" and field == "status":
         return TransitionError
     if found := _BY_CODE.get(code):
@@ -106,15 +106,15 @@ def class_for_code(code: str, *, field: str | None = None) -> ErrorClass | None:
 
 
 def error_for_code(code: str, message: str, *, details: object = None, field: str | None = None) -> OpenManusError:
-    """Return the error for a code that our own SQL told in an answer rather than as a failure."""
+    """Return the error for a code that our own SQL returned in a result instead of raising it."""
     return (class_for_code(code, field=field) or InvalidInput)(message, code=code, details=details, field=field)
 
 
 def field_of(message: str, details: object) -> str | None:
     """Return the column or constraint that a database error names, if it names one.
 
-    Our own SQL says it in JSON. Of an error of Postgres itself the API hands on nothing but English text: what is read
-    there is for people, and decides nothing.
+    Our own SQL gives it in JSON. For errors of Postgres itself the API passes on only English text; a field found there
+    is informational.
     """
     if isinstance(details, dict) and isinstance(details.get("field"), str):
         return str(details["field"])

@@ -1,4 +1,4 @@
-"""Storage: the files of a Supabase in their buckets, moved, listed, signed and removed."""
+"""Storage: uploads, downloads, lists, signs and removes files in buckets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAX_LIST_ROWS = 1000
 
 
 class Storage(StorageTransfers):
-    """Uploads, downloads and lists the files of one Supabase as one caller."""
+    """The files of one Supabase, with the rights of one key or user."""
 
     def exists(self, bucket: str, path: str) -> bool:
-        """Whether there is such a file that the caller may see."""
+        """Return whether the file exists and the caller may read it."""
         try:
             self.info(bucket, path)
         except NotFoundError:
@@ -58,7 +58,7 @@ class Storage(StorageTransfers):
         return Page(rows=entries, total=None, next_offset=offset + limit if len(rows) > limit else None)
 
     def walk(self, bucket: str, folder: str = "") -> Iterator[Entry]:
-        """Yield every file under a folder, however deep."""
+        """Yield every file in a folder, recursively."""
         offset: int | None = 0
         while offset is not None:
             page = self.list_folder(bucket, folder, limit=500, offset=offset)
@@ -70,7 +70,7 @@ class Storage(StorageTransfers):
             offset = page.next_offset
 
     def remove(self, bucket: str, paths: Sequence[str]) -> list[str]:
-        """Delete files and return the paths of those that were there."""
+        """Delete files and return the paths of those that existed."""
         for path in paths:
             check_object_path(path)
         if not paths:
@@ -81,7 +81,7 @@ class Storage(StorageTransfers):
         return [str(row["name"]) for row in rows if "name" in row]
 
     def signed_url(self, bucket: str, path: str, *, expires_in_seconds: int, download_name: str | None = None) -> str:
-        """Return a URL that reads the file without a key until it expires."""
+        """Return a URL that gives access to the file without a key until it expires."""
         if expires_in_seconds < 1:
             raise InvalidInput("a signed URL must last at least a second", field="expires_in_seconds")
         attempt = f"sign {bucket}/{path}"

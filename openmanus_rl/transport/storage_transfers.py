@@ -1,4 +1,4 @@
-"""Moving files to and from Storage: streamed, checked against their checksums, started over when cut off."""
+"""Uploads and downloads: streamed, verified by checksum, and restarted if interrupted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Chunks = Callable[[Progress], Iterator[bytes]]
 
 
 class StorageTransfers:
-    """Uploads and downloads the files of one Supabase as one caller."""
+    """Uploads and downloads files, with the rights of one key or user."""
 
     def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
         self._url = url
@@ -51,7 +51,7 @@ class StorageTransfers:
     ) -> ObjectInfo:
         """Stream a file into a bucket with its SHA-256 in the metadata; each retry reads it from the start.
 
-        Of a file that changes meanwhile nothing is stored, and the failure is a `LocalFileError`.
+        If the file changes meanwhile, nothing is stored and a `LocalFileError` is raised.
         """
         source = file if isinstance(file, FileSource) else fingerprint(file)
         info = _new_info(bucket, path, source.size_bytes, source.sha256, content_type, metadata)
@@ -67,7 +67,7 @@ class StorageTransfers:
         upsert: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> ObjectInfo:
-        """Upload what is already in memory."""
+        """Upload bytes from memory."""
         sha256 = hashlib.sha256(content).hexdigest()
         info = _new_info(bucket, path, len(content), sha256, content_type, metadata)
         return self._put(info, lambda on_progress: bytes_in_pieces(content, on_progress), upsert=upsert)
@@ -80,15 +80,15 @@ class StorageTransfers:
         *,
         on_progress: Progress | None = None,
     ) -> ObjectInfo:
-        """Stream a stored file to a local one, which appears only when complete and equal to its checksum.
+        """Stream a stored file to a local one, which appears only when complete and verified by its checksum.
 
-        A file that arrives with another checksum is fetched once more; after that it is a `ChecksumMismatch`.
+        A download with another checksum is repeated once, then raises `ChecksumMismatch`.
         """
         check = WholeCheck(f"download {bucket}/{path}")
         target = Path(destination)
 
         def fetch(moved: Moved) -> ObjectInfo:
-            # Within the attempt: the file may have been replaced since the last one.
+            # In each attempt: the file may have been replaced since the last one.
             info = self._look_up(bucket, path, retryable=False)
             digest = hashlib.sha256()
             received_bytes = 0
@@ -106,7 +106,7 @@ class StorageTransfers:
         return self._retry.run(fetch)
 
     def download_bytes(self, bucket: str, path: str) -> bytes:
-        """Return a stored file's bytes, checked as in `download`; for files that fit in memory."""
+        """Return a stored file's bytes, verified as in `download`; for files that fit in memory."""
         check = WholeCheck(f"download {bucket}/{path}")
 
         def fetch(moved: Moved) -> bytes:
@@ -138,7 +138,7 @@ class StorageTransfers:
         attempt = f"upload {info.bucket}/{info.path}"
         headers = {
             "Content-Type": info.content_type or "application/octet-stream",
-            # Stated, so that httpx sends no chunked body and the server can refuse it by size at once.
+            # Set, so that httpx does not send a chunked body and the server can refuse a large file at once.
             "Content-Length": str(info.size_bytes),
             "Cache-Control": "no-cache",
             "x-upsert": "true" if upsert else "false",
@@ -160,7 +160,7 @@ class StorageTransfers:
         try:
             self._retry.run(send)
         except ConflictError as error:
-            # An earlier attempt may have landed although its answer was lost: then this very file is there.
+            # An earlier attempt may have succeeded and its response been lost: then the same file is there.
             if error.attempts == 1 or self.info(info.bucket, info.path).sha256 != info.sha256:
                 raise
         return info
@@ -176,7 +176,7 @@ class StorageTransfers:
         headers: Mapping[str, str] | None = None,
         body: Iterator[bytes] | None = None,
     ) -> Iterator[httpx.Response]:
-        """Send and receive in pieces; what fails inside the block is translated too."""
+        """Send a request and stream the response; errors raised inside the block are translated."""
         with (
             self._door.watched(attempt),
             self._door.client.stream(
@@ -184,7 +184,7 @@ class StorageTransfers:
                 self._object_url(bucket, path),
                 headers={**self._headers, **(headers or {})},
                 content=body,
-                # The longest there is: it bounds each read and write, not the transfer.
+                # The maximum, since it limits each read and write and not the whole transfer.
                 timeout=self._door.timeout(math.inf),
             ) as response,
         ):

@@ -1,4 +1,4 @@
-"""supabase-py's own client, over the same door."""
+"""supabase-py's own client, over the same HTTP connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SupabaseClient", "make_supabase_client"]
 
 
 def make_supabase_client(url: str, key: str, *, door: HttpDoor) -> SupabaseClient:
-    """Return supabase-py's client of a Supabase; the errors of its calls are its own."""
+    """Return supabase-py's client; its calls raise supabase-py's own errors."""
     # Imported here: supabase-py is slow to import.
     from supabase import create_client
     from supabase.lib.client_options import SyncClientOptions

@@ -1,4 +1,4 @@
-"""Moving files in pieces: hashed, streamed up, and written aside before they take their name."""
+"""Local files of transfers: hashed and read in chunks, written to a temporary file and renamed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file as it was when it was hashed; it can be read again for each attempt."""
+    """A local file with its size and hash, which can be read again for each attempt."""
 
     path: Path
     size_bytes: int
@@ -31,10 +31,9 @@ class FileSource:
     sha256: str
 
     def chunks(self, on_progress: Progress | None = None) -> Iterator[bytes]:
-        """Yield the file's bytes; of one that changed since it was hashed, the end is withheld by a `LocalFileError`.
+        """Yield the file's bytes; raise `LocalFileError` before the last chunk if the file has changed since.
 
-        The last piece leaves only once all of the file was found to be as it was: a server that is still owed bytes
-        keeps nothing.
+        The last chunk is held back until the whole file is verified: a server that misses bytes stores nothing.
         """
         digest = hashlib.sha256()
         read_bytes = sent_bytes = 0
@@ -43,7 +42,7 @@ class FileSource:
             while chunk := _read(file, self.path):
                 read_bytes += len(chunk)
                 if read_bytes > self.size_bytes:
-                    # Before what is held back leaves: with it the server would have all that it was told to expect.
+                    # The file has grown. With the held back chunk the server would have all bytes that it expects.
                     break
                 digest.update(chunk)
                 if held_back:
@@ -54,7 +53,7 @@ class FileSource:
                 held_back = chunk
             now = os.fstat(file.fileno())
         as_it_was = (now.st_size, now.st_mtime_ns) == (self.size_bytes, self.modified_ns)
-        # The digest too: a write leaves no trace in the time if it is quick, or sets the time back.
+        # The digest too: a quick write may not change the modification time, and a writer may reset it.
         if not as_it_was or digest.hexdigest() != self.sha256:
             raise LocalFileError(
                 f"{self.path}: changed while it was being uploaded",
@@ -73,7 +72,7 @@ def fingerprint(path: str | os.PathLike[str]) -> FileSource:
     digest = hashlib.sha256()
     size_bytes = 0
     with _open(path) as file:
-        # Before it is read: a write meanwhile must not pass for the time of what was hashed.
+        # Before reading, so that a write meanwhile is detected.
         modified_ns = os.fstat(file.fileno()).st_mtime_ns
         while chunk := _read(file, path):
             digest.update(chunk)
@@ -82,7 +81,7 @@ def fingerprint(path: str | os.PathLike[str]) -> FileSource:
 
 
 def bytes_in_pieces(content: bytes, on_progress: Progress | None = None) -> Iterator[bytes]:
-    """Yield what is already in memory as a file's bytes are yielded."""
+    """Yield bytes in memory in chunks, like `FileSource.chunks`."""
     for start in range(0, len(content), CHUNK_BYTES):
         yield content[start : start + CHUNK_BYTES]
         if on_progress is not None:
@@ -109,12 +108,12 @@ def _read(file: BinaryIO, path: Path) -> bytes:
 
 @contextmanager
 def write_aside(destination: Path) -> Iterator[BinaryIO]:
-    """Give a file to write that takes the destination's name only once the block has ended well."""
+    """Open a temporary file that is renamed to the destination if the block succeeds."""
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         if destination.is_dir():
             raise LocalFileError(f"{destination}: is a folder", path=str(destination), hint="give a file's name")
-        # In the same folder: a rename across file systems would be a copy. Cut short: a name has 255 bytes at most.
+        # In the same folder, since renames can't cross file systems. Shortened, since names have at most 255 bytes.
         aside = destination.with_name(f".{destination.name[:40]}.{uuid.uuid4().hex}.part")
         file = aside.open("xb")
     except OSError as error:

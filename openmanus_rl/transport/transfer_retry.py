@@ -1,4 +1,4 @@
-"""Retrying transfers: the ordinary limit, and a fresh one for what was still moving when that was used up."""
+"""Retries transfers: with the usual time limit, and again if bytes were still moving when it was reached."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["Moved", "TransferRetry"]
 T = TypeVar("T")
 
 Moved = Callable[[], None]
-"""To be called whenever bytes have moved."""
+"""Called whenever bytes have moved."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TransferRetry:
-    """Repeats a transfer as its policy says, and starts it over if bytes still moved when the policy's time was over.
+    """Retries a transfer by its policy, and restarts it if bytes were still moving at the policy's time limit.
 
-    A server that can't be reached takes no byte, and one that never answers takes at once what fits into buffers: a
-    transfer to either ends with the policy's limit, as any call does. A limit of 0 means one attempt.
+    A server that can't be reached receives no bytes, and one that never responds only what fits into buffers: such a
+    transfer ends with the policy's limit, like any call. A limit of 0 means one attempt.
     """
 
     policy: RetryPolicy
     max_restarts: int = 3
 
     def run(self, transfer: Callable[[Moved], T]) -> T:
-        """Return what the transfer returns; raise its last error once it may not be tried again."""
+        """Return the transfer's result; raise its last error once it may not be retried."""
         clock = self.policy.clock
         started = clock()
         attempts = restarts = 0
@@ -51,15 +51,15 @@ class TransferRetry:
             self.policy.sleep(delay)
 
     def _round(self, transfer: Callable[[Moved], T], movement: _Movement) -> T:
-        # An attempt isn't told how long it may take: a large file takes longer than the limit, and may.
+        # The remaining time is not passed on: a large file may take longer than the limit.
         return self.policy.run(lambda _remaining_seconds: transfer(movement.note))
 
     def _delay_seconds(self, error: OpenManusError, movement: _Movement) -> float | None:
-        """Return the pause before starting over, None if that is not to be."""
+        """Return the pause before a restart, or None to give up."""
         limit_seconds = self.policy.limit_seconds
         if limit_seconds <= 0 or not isinstance(error, TransientError) or movement.lasted_seconds <= limit_seconds:
             return None
-        # Full jitter: transfers that one outage cut off must not come back together.
+        # Full jitter, so that transfers that one outage interrupted do not restart together.
         delay = max(self.policy.random() * self.policy.max_delay_seconds, error.retry_after_seconds or 0.0)
         return delay if delay < limit_seconds else None
 

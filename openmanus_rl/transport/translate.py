@@ -1,4 +1,4 @@
-"""The one door through which failures leave: whatever a client library raises becomes one of our errors."""
+"""Translates the errors of client libraries and services to our own error classes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _LIBRARY_ERRORS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """What an answer says about its failure, whichever service wrote it."""
+    """The error in a response, whichever service wrote it."""
 
     status: int
     code: str
@@ -82,7 +82,7 @@ class Failure:
 
 @contextmanager
 def translated(attempt: str) -> Iterator[None]:
-    """Turn any failure of a client library inside the block into one of our errors, chained."""
+    """Raise errors of client libraries inside the block as our own, chained."""
     try:
         yield
     except _library_errors() as error:
@@ -90,8 +90,8 @@ def translated(attempt: str) -> Iterator[None]:
 
 
 def _library_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of the libraries in use: one that was never imported is slow to import and raised nothing."""
-    # A module that another thread is just importing may not have the name yet.
+    """Return the error classes of the libraries that were imported; importing the others would be slow."""
+    # A module that another thread is importing may not have the name yet.
     named = (
         getattr(sys.modules.get(module), name, None) for module, names in _LIBRARY_ERRORS.items() for name in names
     )
@@ -99,7 +99,7 @@ def _library_errors() -> tuple[type[Exception], ...]:
 
 
 def error_from_response(response: httpx.Response, attempt: str) -> OpenManusError:
-    """Return the error that a complete answer with a status outside 2xx stands for."""
+    """Return the error for a response with a status outside 2xx."""
     if 300 <= response.status_code < 400:
         target = response.headers.get("location", "elsewhere")
         return SettingsError(
@@ -114,8 +114,8 @@ def error_from_response(response: httpx.Response, attempt: str) -> OpenManusErro
 
 
 def error_from_exception(error: Exception, attempt: str) -> OpenManusError:
-    """Return our error for one that supabase-py, httpx, storage3 or psycopg raised."""
-    # Imported here: every library is slow to import, and needed by few failures.
+    """Return our error for one raised by supabase-py, httpx, storage3 or psycopg."""
+    # Imported here: the libraries are slow to import.
     import httpx
 
     if isinstance(error, httpx.HTTPStatusError):
@@ -147,12 +147,12 @@ def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | 
 
 
 def hint_for(cls: type[OpenManusError], given: str | None) -> str | None:
-    """Return the way out: the server's, unless it guesses at types and names where the version is at fault."""
+    """Return the hint: the server's, except for a version mismatch, where it only guesses at names and types."""
     return HINTS[cls] if cls is SchemaMismatch else given or HINTS.get(cls)
 
 
 def worded(code: str, message: str, attempt: str) -> str:
-    """Say what was attempted, unless the message is our own SQL's, which already names the object and the attempt."""
+    """Prefix the message with the attempt, unless it is from our own SQL, which already names it."""
     if code in _MISSING_FUNCTION:
         return f"{attempt}: the database is of another version than this program ({message})"
     return message if code in OWN_CODES else f"{attempt}: {message}"
@@ -167,7 +167,7 @@ def _class_for_status(status: int) -> type[OpenManusError]:
 
 
 def _read_failure(response: httpx.Response) -> Failure | None:
-    """Read the error shapes of PostgREST, Storage, Auth, the API gateway and our functions; None if it is none."""
+    """Read an error of PostgREST, Storage, Auth, the API gateway or our functions; None if it is none of these."""
     try:
         body = json.loads(response.content)
     except ValueError:
@@ -181,7 +181,7 @@ def _read_failure(response: httpx.Response) -> Failure | None:
     if not isinstance(message, str):
         return None
     status = response.status_code
-    # Hosted Storage answers 400 whatever happened and tells the real status in the body.
+    # Hosted Storage always responds with 400 and has the real status in the body.
     told = str(body.get("statusCode", ""))
     if told.isdigit() and 400 <= int(told) < 600:
         status = int(told)
@@ -197,7 +197,7 @@ def _read_failure(response: httpx.Response) -> Failure | None:
 
 
 def parse_details(details: Any) -> Any:
-    """Return details as an object where our SQL wrote them as JSON text."""
+    """Return details as an object if our SQL wrote them as JSON text."""
     if isinstance(details, str) and details.startswith("{"):
         try:
             return json.loads(details)
@@ -207,10 +207,10 @@ def parse_details(details: Any) -> Any:
 
 
 def _error_from_page(response: httpx.Response, attempt: str) -> OpenManusError:
-    """Judge an error answer that no Supabase service wrote, such as a proxy's page, by its status alone."""
+    """Return the error for a response that is not from Supabase, such as a proxy's page, by its status."""
     status = response.status_code
     kind = response.headers.get("content-type", "no content type")
-    # A route that exists always answers 404 in JSON: this one never reached the API.
+    # The API's 404 responses are JSON: this request never reached it.
     cls = BadResponse if status == 404 else _class_for_status(status)
     arguments: dict[str, Any] = {"status": status, "details": {"body_start": response.text[:200]}}
     if issubclass(cls, TransientError):

@@ -1,4 +1,4 @@
-"""What supabase-py's parts and psycopg raise, as our errors; reached through `translate` alone."""
+"""Translates the errors of supabase-py's parts and psycopg; used by `translate` only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _error_from_psycopg(error: psycopg.Error, attempt: str) -> OpenManusError:
 
 
 def _class_for_connection_text(error: psycopg.Error, message: str) -> type[OpenManusError]:
-    """Judge a failure without a known code; libpq reports a failed connection as text alone."""
+    """Return the class of an error without a known code; libpq reports failed connections only as text."""
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return TimeoutExceeded
     if "password authentication failed" in message or "no password supplied" in message:

@@ -1,4 +1,4 @@
-"""Accounts: the Auth administration API, which takes the secret key only."""
+"""Accounts: the Auth administration API, which requires the secret key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PER_PAGE = 200
 
 
 class Users:
-    """Reads and creates accounts; belonging to the workspace is another matter, see `MemberManager`."""
+    """Reads and creates accounts; for members of the workspace see `MemberManager`."""
 
     def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
         self._url = url
@@ -25,7 +25,7 @@ class Users:
         self._door = door
 
     def get(self, user_id: str) -> User:
-        """Return an account by its id; an unknown one is a `NotFoundError`."""
+        """Return an account by its id; an unknown one raises `NotFoundError`."""
         return self._request("GET", f"/users/{user_id}", attempt=f"get user {user_id}")
 
     def list_all(self) -> Iterator[User]:
@@ -42,14 +42,14 @@ class Users:
             page += 1
 
     def find_by_email(self, email: str) -> User | None:
-        """Return the account of an address, or None; upper and lower case are alike."""
+        """Return the account with an email address, ignoring case, or None."""
         wanted = email.casefold()
         return next((user for user in self.list_all() if str(user.get("email", "")).casefold() == wanted), None)
 
     def create(self, email: str, *, password: str) -> User:
-        """Create an account that may sign in at once; an address that is taken is an `InvalidInput`."""
+        """Create an account that may sign in at once; an address that is taken raises `InvalidInput`."""
         body = {"email": email, "password": password, "email_confirm": True}
-        # Not retried: whether a first attempt landed, the second could only say that the address is taken.
+        # Not retried: if the first attempt succeeded, the second would fail because the address is taken.
         return self._request("POST", "/users", attempt=f"create user {email}", body=body, retryable=False)
 
     def make_sign_in_token(self, email: str) -> str:
@@ -57,7 +57,7 @@ class Users:
         return self.make_sign_in(email)[1]
 
     def make_sign_in(self, email: str) -> tuple[str, str]:
-        """Return the id of an account, made where there is none, and a token that signs in to it, once."""
+        """Return the id of an account, which is created if needed, and a token that signs in to it once."""
         attempt = f"make a sign-in link for {email}"
         body = {"type": "magiclink", "email": email}
         made = self._request("POST", "/generate_link", attempt=attempt, body=body)

@@ -7,7 +7,7 @@ create table public.members (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.members is 'Who belongs to the workspace. Whoever merely signed up is not here and sees nothing.';
+comment on table public.members is 'Members of the workspace. A user who has only signed up is not a member and sees nothing.';
 
 create trigger touch_updated_at before update on public.members
   for each row execute function internal.touch_updated_at();

@@ -1,6 +1,6 @@
 -- References between the tables with the most rows. A foreign key is checked row by row, which took more than half of the time of a write;
--- these are checked and locked once per statement by whoever writes many rows at once (openmanus_rl.in_batch), and row by row otherwise.
--- As with a foreign key, a row always has its parent: a parent is locked against deletion while rows are added to it, and takes its rows with it.
+-- these are checked and locked once per statement by code that writes many rows at once (openmanus_rl.in_batch), else row by row.
+-- As with a foreign key, a row always has its parent: a parent is locked against deletion while rows are added, and deleted with its rows.
 
 create function internal.check_reference() returns trigger
 language plpgsql security definer set search_path = ''
@@ -25,7 +25,7 @@ create function internal.delete_referring() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 -- Arguments: the table and the field that refer to the deleted rows. In slices: the deleted rows of each statement are kept until its end.
--- After the deletion, which waited for everyone who was adding rows: they are seen now.
+-- Runs after the deletion, which waited for sessions that were adding rows, so that their rows are visible.
 declare
   slice uuid[];
 begin
@@ -44,7 +44,7 @@ as $$
 declare
   has_rows boolean;
 begin
-  -- It is empty already where the same statement truncates it.
+  -- It is already empty if the same statement truncates it.
   execute format('select exists (select 1 from %s)', tg_argv[0]) into has_rows;
   if has_rows then
     execute format('truncate table %s', tg_argv[0]);
@@ -56,7 +56,7 @@ $$;
 create function internal.refer(target regclass, field text, parent regclass) returns void
 language plpgsql set search_path = ''
 as $$
--- Let a column of a table refer to the id of another. The id of a parent never changes: see internal.pin.
+-- Make a column of a table refer to the id of another. The id of a parent never changes: see internal.pin.
 declare
   label text := replace(target::text, '.', '_') || '_' || field;
 begin
@@ -73,7 +73,7 @@ $$;
 create function internal.relate(target regclass, field text, parent regclass) returns void
 language plpgsql set search_path = ''
 as $$
--- The API finds relationships by foreign keys; where there are none, by a function from each side, named as the other:
+-- The API detects relationships by foreign keys; without one, by a function for each side, named after the other table:
 -- `rollouts?select=*,agent_states(*)` and `agent_states?select=*,rollouts(*)`.
 declare
   child_name text := (select c.relname from pg_catalog.pg_class c where c.oid = target);

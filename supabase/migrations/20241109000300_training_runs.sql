@@ -33,8 +33,8 @@ create table public.training_runs (
 );
 comment on table public.training_runs is 'One training run. run_name is the name by which a restarted script finds its run again.';
 comment on column public.training_runs.timeline is 'How often the run was rewound.';
-comment on column public.training_runs.rewinds is 'The steps to which the run was rewound, the oldest first; a record that knows more of them than the database rewinds the run.';
-comment on column public.training_runs.baseline_id is 'The evaluation that those of the run are compared with.';
+comment on column public.training_runs.rewinds is 'The steps to which the run was rewound, oldest first. A record with more of them than the database rewinds the run.';
+comment on column public.training_runs.baseline_id is 'The evaluation with which the run''s evaluations are compared.';
 create unique index training_runs_by_age on public.training_runs (created_at desc, id);
 create unique index training_runs_by_name on public.training_runs (name, id);
 create unique index training_runs_by_algorithm on public.training_runs (algorithm, created_at desc, id);
@@ -89,7 +89,7 @@ begin
   return beat;
 end
 $$;
-comment on function public.heartbeat is 'Say that a run is alive.';
+comment on function public.heartbeat is 'Record a heartbeat of a run.';
 
 revoke execute on function internal.owns_run, internal.is_public_run, internal.require_run from public;
 grant execute on function internal.owns_run, internal.is_public_run, internal.require_run to anon, authenticated, service_role;

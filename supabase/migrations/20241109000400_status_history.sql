@@ -13,7 +13,7 @@ create table public.status_history (
   changed_at timestamptz not null default clock_timestamp(),
   primary key (entity_id, id)
 );
-comment on table public.status_history is 'Every status change of every table with a status, written by one trigger. The id is the change''s own, so that a repeated change is known. It goes when the row goes.';
+comment on table public.status_history is 'Every status change of every table with a status, written by a trigger. The id identifies the change, so that a repeated change is recognized. Deleted with its row.';
 create unique index status_history_of_an_entity on public.status_history (entity_id, changed_at, id);
 create unique index status_history_of_a_run on public.status_history (training_run_id, entity_id, id);
 

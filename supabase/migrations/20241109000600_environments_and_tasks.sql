@@ -11,7 +11,7 @@ create table public.environments (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.environments is 'An environment that rollouts happen in. Rollouts name it; they need no row here.';
+comment on table public.environments is 'An environment of rollouts. Rollouts reference it by name; a row here is optional.';
 create unique index environments_by_owner on public.environments (owner_id, id);
 
 create table public.tasks (
@@ -27,7 +27,7 @@ create table public.tasks (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.tasks is 'What an agent is asked. Importing again updates, by environment and external id.';
+comment on table public.tasks is 'What an agent is asked to do. Importing again updates tasks by environment and external id.';
 -- A task without an external id has no natural key: many may share an environment.
 create unique index tasks_by_external_id on public.tasks (environment, external_id) nulls not distinct where external_id is not null;
 create unique index tasks_by_age on public.tasks (created_at desc, id);

@@ -26,7 +26,7 @@ create table public.evaluations (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.evaluations is 'An evaluation of a model. What its caller does not say when it completes is computed from its rollouts.';
+comment on table public.evaluations is 'An evaluation of a model. Figures that are not given when it completes are computed from its rollouts.';
 comment on column public.evaluations.measured is 'Which of success_rate, mean_reward and mean_turns are computed from the rollouts.';
 create unique index evaluations_of_a_run on public.evaluations (training_run_id, created_at desc, id);
 create unique index evaluations_of_a_checkpoint on public.evaluations (checkpoint_id, id);
@@ -54,7 +54,7 @@ create table public.evaluation_results (
   updated_at timestamptz not null default now(),
   unique nulls not distinct (checkpoint_id, environment, evaluation_id, task_id)
 );
-comment on table public.evaluation_results is 'How a checkpoint did in an environment, on one task or on all. result_path is within the bucket evaluation-results.';
+comment on table public.evaluation_results is 'A checkpoint''s result in an environment, on one task or on all. result_path is within the bucket evaluation-results.';
 create unique index evaluation_results_of_an_evaluation on public.evaluation_results (evaluation_id, id);
 create unique index evaluation_results_of_a_task on public.evaluation_results (task_id, id);
 

@@ -25,7 +25,7 @@ create table public.rollout_groups (
   unique (training_step_id, number),
   unique (evaluation_id, number)
 );
-comment on table public.rollout_groups is 'Rollouts of one task, compared with each other. The counts are over its rollouts; reward_std is that of the population.';
+comment on table public.rollout_groups is 'Rollouts of one task, compared with each other. The counts are over its rollouts; reward_std is the population standard deviation.';
 create unique index rollout_groups_of_a_run on public.rollout_groups (training_run_id, id);
 create unique index rollout_groups_of_a_task on public.rollout_groups (task_id, id);
 
@@ -64,8 +64,8 @@ create table public.rollouts (
   updated_at timestamptz not null default now()
 );
 comment on table public.rollouts is 'One episode. success and failed are judged, completed is not; truncated, timeout and error ended early.';
-comment on column public.rollouts.step is 'At which step of training it was made: that of its group, or what its maker said.';
-comment on column public.rollouts.rewound_at is 'When a rewind of the run hid it; null: it counts.';
+comment on column public.rollouts.step is 'The training step of the rollout: its group''s, or the one that was given.';
+comment on column public.rollouts.rewound_at is 'When a rewind of the run hid the rollout; null if it is visible.';
 create unique index rollouts_by_age on public.rollouts (created_at desc, id);
 create unique index rollouts_by_status on public.rollouts (status, created_at desc, id);
 create unique index rollouts_by_owner on public.rollouts (owner_id, id);

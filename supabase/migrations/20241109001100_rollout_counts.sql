@@ -16,7 +16,7 @@ create table public.rollout_stats (
   step_count bigint not null default 0,
   unique nulls not distinct (training_run_id, environment, shard)
 );
-comment on table public.rollout_stats is 'Counts of rollouts by run and environment, kept by a trigger, so that reading them costs the same for any number of rollouts.';
+comment on table public.rollout_stats is 'Counts of rollouts by run and environment, maintained by a trigger, so that reading them costs the same for any number of rollouts.';
 -- With the id: a second index that two writers could collide on would defeat `on conflict` below.
 create unique index rollout_stats_of_an_environment on public.rollout_stats (environment, id);
 

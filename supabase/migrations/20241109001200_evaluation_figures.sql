@@ -1,5 +1,5 @@
 -- Figures of an evaluation that its caller does not give are computed from its rollouts, including those that arrive after it completed.
--- Whoever computes takes the lock first: under READ COMMITTED, a statement that computes and then waits for a lock writes stale figures.
+-- Lock first, then compute: under READ COMMITTED, a statement that computes and then waits for a lock writes stale figures.
 
 create function internal.figures_of_evaluation(of_evaluation_id uuid, out success_rate double precision, out mean_reward double precision, out mean_turns double precision)
 language sql stable security definer set search_path = ''

@@ -27,9 +27,9 @@ create table public.agent_states (
 );
 comment on table public.agent_states is 'One turn of a rollout.';
 comment on column public.agent_states.reward is 'The turn''s reward of type `step`, without details. The view `rewards` shows it with all others.';
-comment on column public.agent_states.messages is 'What is new in the chat; all of it where messages_from is null. turn_chat() answers the whole.';
-comment on column public.agent_states.messages_from is 'The place of the first of these messages among all that the rollout''s turns hold.';
-comment on column public.agent_states.chat is 'The chat as stretches [from, to, from, to, …) of the rollout''s messages; null: all of them up to this turn''s last.';
+comment on column public.agent_states.messages is 'The new messages of the chat, or all of them if messages_from is null. turn_chat() returns the whole chat.';
+comment on column public.agent_states.messages_from is 'The position of the first of these messages among all messages of the rollout''s turns.';
+comment on column public.agent_states.chat is 'The chat as ranges [from, to, from, to, …) of the rollout''s messages; null: all of them up to this turn''s last.';
 
 create table public.observations (
   id uuid primary key default internal.new_id(),
@@ -65,10 +65,10 @@ create table public.generations (
   constraint generations_mask_matches_completion check (cardinality(mask) = cardinality(completion_ids)),
   constraint generations_advantages_match_completion check (cardinality(advantages) in (1, cardinality(completion_ids)))
 );
-comment on table public.generations is 'What the model was given and what it gave, token by token. One advantage is that of the whole completion.';
-comment on column public.generations.prompt_ids is 'What is new in the prompt; all of it where tokens_from is null. generation_prompt() answers the whole.';
-comment on column public.generations.tokens_from is 'The place of the first of these tokens, prompt then completion, among all that the rollout''s generations hold.';
-comment on column public.generations.prompt is 'The prompt as stretches [from, to, from, to, …) of the rollout''s tokens; null: all of them up to the last that is new in this prompt.';
+comment on table public.generations is 'The tokens of the prompt and the completion. A single advantage applies to the whole completion.';
+comment on column public.generations.prompt_ids is 'The new tokens of the prompt, or all of them if tokens_from is null. generation_prompt() returns the whole prompt.';
+comment on column public.generations.tokens_from is 'The position of the first of these tokens, prompt then completion, among all tokens of the rollout''s generations.';
+comment on column public.generations.prompt is 'The prompt as ranges [from, to, from, to, …) of the rollout''s tokens; null: all of them up to the last new token of this prompt.';
 
 create table public.tool_calls (
   id uuid primary key default internal.new_id(),
@@ -84,7 +84,7 @@ create table public.tool_calls (
   created_at timestamptz not null default now(),
   unique (agent_state_id, position)
 );
-comment on table public.tool_calls is 'A tool that was called in a turn. An output that is not text is kept as its JSON.';
+comment on table public.tool_calls is 'A tool call of a turn. An output that is not text is stored as JSON.';
 
 select internal.compress('public.agent_states', 'observation', 'action', 'thought', 'memory_summary', 'messages', 'model_response', 'info');
 select internal.compress('public.observations', 'text');

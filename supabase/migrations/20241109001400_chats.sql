@@ -4,7 +4,7 @@
 create function internal.places(stretches integer[]) returns table (number bigint, place integer)
 language sql immutable parallel safe set search_path = ''
 as $$
-  -- The positions in the given stretches, in order.
+  -- The positions in the given ranges, in order.
   select row_number() over (order by i, p), p
   from generate_series(1, cardinality(stretches), 2) i cross join lateral generate_series(stretches[i], stretches[i + 1] - 1) p
 $$;
@@ -35,7 +35,7 @@ begin
     from internal.places(turn.stretches) p left join known k using (place));
 end
 $$;
-comment on function public.turn_chat is 'The whole chat that a turn was given, however little of it the turn itself holds; null where it is unknown.';
+comment on function public.turn_chat is 'The whole chat of a turn, including messages that other turns hold; null if unknown.';
 
 create function public.generation_prompt(generation_id uuid) returns integer[]
 language plpgsql stable set search_path = '' set jit = off
@@ -62,7 +62,7 @@ begin
     from internal.places(generation.stretches) p left join known k using (place));
 end
 $$;
-comment on function public.generation_prompt is 'All tokens of the prompt that a generation was made from, however few of them it holds itself; null where they are unknown.';
+comment on function public.generation_prompt is 'All tokens of a generation''s prompt, including those that other generations hold; null if unknown.';
 
 revoke execute on function internal.places from public;
 grant execute on function internal.places to anon, authenticated, service_role;

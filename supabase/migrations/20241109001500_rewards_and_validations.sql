@@ -1,6 +1,6 @@
 -- Rewards of a rollout by component, and the verdicts of its task's validators.
 
--- Most turns have one reward and nothing else to say of it: that is a column of the turn. All other rewards are rows of internal.rewards, and the
+-- Most turns have one reward without details, which is a column of the turn. All other rewards are rows of internal.rewards, and the
 -- view `rewards` shows both. A step has at most one reward of a type, wherever it is.
 create table internal.rewards (
   id uuid primary key default internal.new_id(),
@@ -13,7 +13,7 @@ create table internal.rewards (
   created_at timestamptz not null default now(),
   unique nulls not distinct (rollout_id, step_number, reward_type)
 );
-comment on table internal.rewards is 'Rewards that are not a column of their turn: of another type, with details, of the whole rollout, or logged by themselves.';
+comment on table internal.rewards is 'Rewards that are not a column of their turn: of another type, with details, of the whole rollout, or logged separately.';
 
 select internal.refer('internal.rewards', 'rollout_id', 'public.rollouts');
 select internal.compress('internal.rewards', 'details');
@@ -26,15 +26,15 @@ from internal.rewards r
 union all
 select a.id, a.rollout_id, a.training_run_id, a.step_number, 'step', a.reward, null, a.created_at
 from public.agent_states a where a.reward is not null;
-comment on view public.rewards is 'A component of the reward of a step, or of the whole rollout where step_number is NULL. The reward that a turn holds itself has the turn''s id.';
+comment on view public.rewards is 'A component of the reward of a step, or of the whole rollout if step_number is NULL. A reward that is a column of its turn has the turn''s id.';
 revoke all on public.rewards from public, anon, authenticated, service_role;
 grant select on public.rewards to anon;
 grant select, insert, update, delete on public.rewards to authenticated, service_role;
 select internal.relate('public.rewards', 'rollout_id', 'public.rollouts');
 
 -- One reward of a type per step ---------------------------------------------------------------------------------------------------
--- Who adds a reward of type `step` to internal.rewards locks the rollout against everyone who adds turns, who lock it FOR KEY SHARE; then looks
--- for a turn that holds one. Who adds a turn with a reward looks into internal.rewards.
+-- A session that adds a reward of type `step` to internal.rewards locks the rollout against sessions that add turns, which lock it FOR KEY
+-- SHARE, then checks for a turn that holds one. A session that adds a turn with a reward checks internal.rewards.
 
 create function internal.lock_rollouts(rollout_ids uuid[]) returns void
 language sql security definer set search_path = ''
@@ -103,7 +103,7 @@ $$;
 create function internal.change_reward(old public.rewards, new public.rewards) returns public.rewards
 language plpgsql set search_path = ''
 as $$
--- NULL: it is not the caller's to change.
+-- Returns NULL if the caller may not change it.
 begin
   if (old.id, old.rollout_id, old.training_run_id) is distinct from (new.id, new.rollout_id, new.training_run_id) then
     raise exception using errcode = 'OM409', table = 'rewards', column = 'rollout_id',
@@ -122,7 +122,7 @@ begin
     update public.agent_states a set reward = new.reward where a.id = old.id;
     return case when found then new end;
   end if;
-  -- No longer what a turn can hold.
+  -- No longer a reward that the turn's column can hold: move it to internal.rewards.
   update public.agent_states a set reward = null where a.id = old.id;
   return case when found then internal.add_reward(new) end;
 end
@@ -170,7 +170,7 @@ create table public.validations (
   updated_at timestamptz not null default now(),
   unique nulls not distinct (rollout_id, validator_id, validator_name)
 );
-comment on table public.validations is 'What a validator said of a rollout.';
+comment on table public.validations is 'A validator''s verdict on a rollout.';
 create unique index validations_of_a_validator on public.validations (validator_id, id);
 
 create trigger touch_updated_at before update on public.validations for each row execute function internal.touch_updated_at();

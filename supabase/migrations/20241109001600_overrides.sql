@@ -14,7 +14,7 @@ create table public.validation_overrides (
   -- The clock's time, so that the last override of a transaction takes precedence.
   created_at timestamptz not null default clock_timestamp()
 );
-comment on table public.validation_overrides is 'Every time a person overrode how a rollout was judged. The last one stands; one without a verdict withdraws those before it.';
+comment on table public.validation_overrides is 'Overrides of the verdict on a rollout, each by a person. The last one applies; one without a verdict withdraws those before it.';
 create unique index validation_overrides_of_a_rollout on public.validation_overrides (rollout_id, created_at desc, id);
 create unique index validation_overrides_of_a_validation on public.validation_overrides (validation_id, id);
 create unique index validation_overrides_by_maker on public.validation_overrides (made_by, id);
@@ -139,7 +139,7 @@ begin
   return jsonb_build_object('rollout', (select to_jsonb(t) from public.rollouts t where t.id = rollout_id), 'override', to_jsonb(standing));
 end
 $$;
-comment on function public.override_validation is 'Let a person judge a completed rollout: pass, fail, or null to withdraw; the totals follow. Answers with the rollout and the override.';
+comment on function public.override_validation is 'Override the verdict on a completed rollout: pass, fail, or null to withdraw. Totals are updated. Returns the rollout and the override.';
 
 revoke execute on function internal.standing_override, internal.keep_override, internal.add_override, internal.rollout_to_judge,
   internal.status_by_machine, internal.check_override from public;

@@ -18,7 +18,7 @@ create table public.media (
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now()
 );
-comment on table public.media is 'A file in storage that shows something of a run, a rollout or a turn. One file may be named by many rows.';
+comment on table public.media is 'A file in storage that belongs to a run, a rollout or a turn. Many rows may reference one file.';
 create unique index media_of_a_run on public.media (training_run_id, id);
 create unique index media_of_a_rollout on public.media (rollout_id, id);
 create unique index media_of_a_turn on public.media (agent_state_id, id);

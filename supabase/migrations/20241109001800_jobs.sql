@@ -20,7 +20,7 @@ create table public.jobs (
   updated_at timestamptz not null default now(),
   unique (backend, external_id)
 );
-comment on table public.jobs is 'A training job on some backend.';
+comment on table public.jobs is 'A training job on a backend.';
 create unique index jobs_of_a_run on public.jobs (training_run_id, created_at desc, id);
 create unique index jobs_by_age on public.jobs (created_at desc, id);
 create unique index jobs_by_owner on public.jobs (owner_id, id);

@@ -1,4 +1,4 @@
--- Metric series. One row a point is too slow for training: points are stored in chunks, arrays of one metric of one run, and the view
+-- Metric series. One row per point is too slow for training: points are stored in chunks, arrays of one metric of one run, and the view
 -- `metrics` shows them one by one. Metrics that are logged together have the same steps and times, which are stored once, as an axis.
 
 create table public.metric_axes (
@@ -13,7 +13,7 @@ create table public.metric_axes (
   constraint metric_axes_steps_known check (array_position(steps, null) is null),
   constraint metric_axes_steps_not_negative check (first_step >= 0)
 );
-comment on table public.metric_axes is 'Steps and times of metrics that were logged together. Its writer rewrites it, by id, as it grows.';
+comment on table public.metric_axes is 'Steps and times of metrics that were logged together. The writer updates the row, by id, as it grows.';
 create unique index metric_axes_of_a_run on public.metric_axes (training_run_id, id);
 
 create function internal.bound_metric_axis() returns trigger
@@ -52,9 +52,9 @@ create table public.metric_chunks (
   constraint metric_chunks_steps_and_values_known check (array_position(steps, null) is null and array_position(values, null) is null),
   constraint metric_chunks_steps_not_negative check (first_step >= 0)
 );
-comment on table public.metric_chunks is 'Points of one metric of one run. A writer rewrites its open chunk, by id, as it grows.';
-comment on column public.metric_chunks.axis_id is 'The row of metric_axes with the steps and times of these values; null: they are here.';
-comment on column public.metric_chunks.visible_to is 'The last step that rewinds of the run left of these points; null: all of them count.';
+comment on table public.metric_chunks is 'Points of one metric of one run. The writer updates its open chunk, by id, as it grows.';
+comment on column public.metric_chunks.axis_id is 'The row of metric_axes with the steps and times of these values; null if they are in this row.';
+comment on column public.metric_chunks.visible_to is 'The last step of these points that rewinds of the run left visible; null if all are visible.';
 create unique index metric_chunks_of_a_metric on public.metric_chunks (training_run_id, name, first_step, id);
 -- For the last point of a run.
 create unique index metric_chunks_by_last_step on public.metric_chunks (training_run_id, last_step desc, id) include (first_step, visible_to);
@@ -115,7 +115,7 @@ $$;
 
 select internal.pin('public.metric_axes', 'training_run_id');
 select internal.protect('public.metric_axes', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
--- An axis goes with its run: the metrics that others leave may still need it.
+-- An axis is deleted with its run only: other chunks may still reference it.
 revoke delete on public.metric_axes from authenticated;
 select internal.pin('public.metric_chunks', 'training_run_id', 'axis_id');
 select internal.protect('public.metric_chunks', 'internal.owns_run(training_run_id)', 'internal.is_public_run(training_run_id)');
@@ -127,9 +127,9 @@ select c.training_run_id, c.name, p.step, p.value, p.recorded_at, c.id as chunk_
 from public.metric_chunks c
 left join public.metric_axes a on a.id = c.axis_id
 cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
--- An axis may be longer than a chunk, which then grows next.
+-- An axis may be longer than a chunk whose next points have not been written yet.
 where p.value is not null and (c.visible_to is null or p.step <= c.visible_to);
-comment on view public.metrics is 'Metric points, one a row. Filters on run and name reach the index.';
+comment on view public.metrics is 'Metric points, one per row. Filters on run and name use the index.';
 revoke all on public.metrics from public, anon, authenticated, service_role;
 grant select on public.metrics to anon, authenticated, service_role;
 
@@ -141,7 +141,7 @@ returns jsonb
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
--- At most max_points per metric: of each stretch of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
+-- At most max_points per metric: of each range of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
 -- Returns one value: the API truncates rows after the first thousand.
 begin
   perform internal.require_run(metric_series.training_run_id);
@@ -165,7 +165,7 @@ begin
       and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
       and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
   ), bounds as (
-    -- With NaN, a stretch has a third point.
+    -- With NaN, a range has a third point.
     select p.name, min(p.step) as low, max(p.step) as high, count(*) as n,
       max_points / case when bool_or(p.value = 'NaN') and max_points > 2 then 3 else 2 end as stretches
     from points p group by p.name
@@ -195,7 +195,7 @@ begin
     from kept k group by k.name) k);
 end
 $$;
-comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, down-sampled so that extremes survive; those of an earlier timeline as they were before it was rewound.';
+comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, downsampled without losing extremes; for an earlier timeline, as they were before it was rewound.';
 
 create function public.metric_names(training_run_id uuid) returns jsonb
 language plpgsql stable set search_path = ''

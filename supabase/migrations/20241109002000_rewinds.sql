@@ -10,7 +10,7 @@ create table public.rewinds (
   created_at timestamptz not null default now(),
   unique (training_run_id, timeline)
 );
-comment on table public.rewinds is 'A rewind of a run: the timeline that began with it, and the last step that stayed. What knows no step is hidden if it came after cut_at, when the run first went beyond that step.';
+comment on table public.rewinds is 'A rewind of a run: the timeline that began with it, and the last visible step before it. Records without a step are hidden if they are later than cut_at, when the run first went beyond that step.';
 select internal.protect('public.rewinds', 'false', 'internal.is_public_run(training_run_id)', writable => false);
 
 -- Records that arrive after a rewind --------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ create function internal.hide_latecomer() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  -- Asked for here too: in a batch, the call alone would take longer than the rest.
+  -- Checked here too: in a batch, the call alone would take longer than the rest.
   if current_setting('openmanus_rl.in_batch', true) is distinct from 'on' then
     perform internal.follow_run(new.training_run_id);
   end if;

@@ -1,9 +1,9 @@
 -- Resuming a run, possibly by several processes of one job. A launch of a job has one id that each of its processes gives: the first
--- resumes and rewinds the run, under a lock on it, and the others get the same answer.
+-- resumes and rewinds the run, under a lock on it, and the others get the same result.
 
 -- Launches ----------------------------------------------------------------------------------------------------------------------
 
--- The answer to the first process of a launch, for the others, which may ask after the first has done a step.
+-- The result for the first process of a launch, kept for the others, which may call after the first has done a step.
 -- No foreign key: a launch may arrive before the run's record.
 create table internal.launches (
   id uuid primary key,
@@ -71,7 +71,7 @@ $$;
 create function internal.interrupt_all(run_id uuid) returns void
 language plpgsql set search_path = ''
 as $$
--- Their writers are presumed gone; one that is not continues them, which is allowed.
+-- Their writers are presumed to have ended; one that is still running may continue them.
 declare
   reason constant text := 'the run was resumed before this ended';
 begin
@@ -87,7 +87,7 @@ create function internal.note_resumption(run_id uuid, change_id uuid) returns vo
 language sql security definer set search_path = ''
 as $$
   -- The trigger records changes of status; a run that was running is resumed without one, and is recorded here.
-  -- Only for the change id in the run's row: whoever set it may change the run.
+  -- Only for the change id in the run's row: the session that set it may change the run.
   insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
   select r.status_change_id, 'training_runs', r.id, r.id, r.status, r.status, 'resumed', auth.uid()
   from public.training_runs r where r.id = run_id and r.status_change_id = change_id
@@ -170,7 +170,7 @@ begin
     'next_step', launch.next_step, 'next_episode', launch.next_episode);
 end
 $$;
-comment on function public.resume_run is 'Go on with a run, once for each change_id: whatever in it was running was cut short, and with rewind_to_step what came after that step is hidden. Says the next step, the next episode, and to which steps the run was rewound so far; the same to everyone who gives the same change_id. With may_begin the run need not be there yet.';
+comment on function public.resume_run is 'Resume a run, once for each change_id: records that are still running become interrupted, and with rewind_to_step records after that step are hidden. Returns the next step, the next episode, and the steps to which the run was rewound so far; the same for all calls with the same change_id. With may_begin the run need not exist yet.';
 
 -- Ending ------------------------------------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ begin
   return total;
 end
 $$;
-comment on function public.interrupt is 'Mark what a process left running when it ended: {"rollouts": [[id, status_change_id], …], …}. Says how many it marked.';
+comment on function public.interrupt is 'Mark what an ended process left running as interrupted: {"rollouts": [[id, status_change_id], …], …}. Returns how many rows it marked.';
 
 revoke execute on function internal.forget_launches, internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
   internal.note_resumption, internal.hold_writers from public;

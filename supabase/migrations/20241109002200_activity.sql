@@ -1,12 +1,12 @@
--- The time of the last change, for live views: a narrow row a run, and one for records without a run. A viewer subscribes to these rows
--- alone, and reads again what it shows.
+-- The time of the last change, for live views: a narrow row per run, and one for records without a run. A viewer subscribes to these rows
+-- only, and reloads what it shows.
 
 create table public.activity (
   id uuid primary key default internal.new_id(),
   training_run_id uuid unique nulls not distinct references public.training_runs (id) on delete cascade,
   changed_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
-comment on table public.activity is 'When something of a run was last written, to about a second; the row without a run is for all that hangs on none.';
+comment on table public.activity is 'When records of a run were last written, to about a second; the row without a run is for records that belong to none.';
 select internal.protect('public.activity', 'false', 'internal.is_public_run(training_run_id)', writable => false);
 
 insert into public.activity (training_run_id) values (null);
@@ -25,7 +25,7 @@ $$;
 create function internal.mark_runs(run_ids uuid[]) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- At most once a second per run, without waiting: whoever has locked the row marks it. A clock that was set back does not stop the marks.
+-- At most once a second per run, without waiting: the session that has locked the row marks it. A clock set back does not stop the marks.
 declare
   at constant timestamptz := clock_timestamp();
 begin
@@ -146,7 +146,7 @@ select internal.watch('public.rollout_groups', 'insert', 'delete');
 create trigger mark_activity_on_update after update of task_id, number, task_description, metadata on public.rollout_groups
   for each row execute function internal.mark_activity_of_row();
 
--- The tables with the most rows: a transition table would add a sixth to the time of a write. Who writes many rows at once sets
+-- The tables with the most rows: a transition table would add a sixth to the time of a write. Code that writes many rows sets
 -- openmanus_rl.in_batch and marks the runs after the last row; otherwise each row is marked.
 do $$
 declare

@@ -81,31 +81,31 @@ begin
   end loop;
 end
 $$;
-comment on function internal.open_stage is 'Make the staging tables of some kinds: pg_temp.stage_<kind>, with the columns of the table, `ordinal`, which numbers the records, and `cleared`, which names the fields that a record gives as null.';
+comment on function internal.open_stage is 'Create the staging tables of some kinds: pg_temp.stage_<kind>, with the columns of the table, `ordinal`, the number of the record, and `cleared`, the names of the fields that are null in the record.';
 
 -- From JSON ---------------------------------------------------------------------------------------------------------------------
 
 create function internal.part_id(turn_id text, kind text, place integer) returns uuid
 language sql immutable set search_path = ''
 as $$
-  -- The id of the part of a turn at a place, counted from 0: a little behind the turn's own, so that a turn and its parts lie together in
+  -- The id of the part of a turn at a place, counted from 0: the turn's id plus an offset, so that a turn and its parts are adjacent in
   -- their indexes. A repeated turn has the same parts. The recorder computes the same ids.
   select case when turn_id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     (left(turn_id, 24) || lpad(to_hex((('x' || right(turn_id, 12))::bit(48)::bigint
       + (array_position(array['tool_calls', 'observations', 'generations', 'rewards'], kind) - 1) * 1048576 + place + 1) & 281474976710655), 12, '0'))::uuid
-    -- No id: the turn is refused, and its parts with it.
+    -- Not a valid id: the turn is refused, and its parts with it.
     else md5(turn_id || kind || place)::uuid end
 $$;
 
 create function internal.reward_of_turn(rewards jsonb) returns jsonb
 language sql immutable set search_path = ''
 as $$
-  -- The first of a turn's rewards where the turn can hold it: a number of type `step`, with nothing else said of it. Else NULL.
+  -- The first of a turn's rewards if the turn's column can hold it: a number of type `step` without other fields. Else NULL.
   select r.first -> 'reward'
   from (select case jsonb_typeof(rewards) when 'array' then rewards -> 0 when 'object' then rewards end as first) r
   where jsonb_typeof(r.first) = 'object' and r.first - array['reward', 'reward_type'] = '{}' and coalesce(r.first ->> 'reward_type', 'step') = 'step'
     and case jsonb_typeof(r.first -> 'reward')
-      -- What a double cannot hold is refused as a reward, not with the turn.
+      -- A number that a double cannot represent is refused as a reward, without the turn.
       when 'number' then (r.first ->> 'reward')::numeric = 0 or abs((r.first ->> 'reward')::numeric) between 1e-300 and 1e308
       when 'string' then r.first ->> 'reward' in ('NaN', 'Infinity', '-Infinity') end
 $$;
@@ -161,7 +161,7 @@ begin
     case jsonb_typeof(n.records) when 'array' then n.records when 'null' then '[]' else jsonb_build_array(n.records) end)
     with ordinality e (record, position)
   where t.nested is not null
-    -- The first reward, where the turn holds it itself.
+    -- Except the first reward, if it is the turn's column.
     and not (n.kind = 'rewards' and e.position = 1 and t.record ? 'reward' and t.record -> 'reward' = internal.reward_of_turn(n.records));
 
   return array(select r.kind from internal.record_kinds() r where exists (select 1 from pg_temp.stage_json s where s.kind = r.kind) order by r.place);

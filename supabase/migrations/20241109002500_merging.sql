@@ -1,6 +1,6 @@
--- Merging of staged records: one function a kind, internal.merge_<kind>(low, high).
---   * A record with a new id is inserted. Of a kind that can change, a record with a known id updates the fields that it gives: objects
---     are merged, and null clears a field, unless that is required. Of the other kinds, a known id changes nothing.
+-- Merging of staged records: one function per kind, internal.merge_<kind>(low, high).
+--   * A record with a new id is inserted. For kinds that can change, a record with a known id updates the fields that it gives: objects
+--     are merged, and null clears a field, unless it is required. For other kinds, a known id changes nothing.
 --   * A status change whose status_change_id is in status_history was applied before and changes nothing.
 
 create function internal.refuse_move(field text) returns void
@@ -30,7 +30,7 @@ declare
       'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
       and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
   names text := (select string_agg(format('%I', name), ', ') from internal.record_columns(kind));
-  -- Parents and the ids of changes cannot be cleared: null says nothing of them.
+  -- Parents and the ids of changes cannot be cleared: null is ignored.
   clearable text[] := array(
     select name from internal.record_columns(kind) where can_change and not (name = any (fixed))
       and name not in ('id', 'created_at', 'owner_id', 'training_run_id', 'status_change_id'));
@@ -44,7 +44,7 @@ declare
     from internal.record_columns(kind));
   updated text := (
     select string_agg(format(case when name = any (clearable) then '%1$I = case when %1$L = any (s.cleared) then %2$s else %3$s end' else '%1$I = %3$s' end, name,
-      -- Of a required field the database refuses null. One that has its default stays: it may be the same record again.
+      -- Null is refused for a required field, unless it still has its default: the record may be a repetition.
       case when is_required and default_value is not null then format('case when t.%1$I = %2$s then t.%1$I end', name, default_value) else 'null' end,
       case
         when type = 'jsonb' then format('case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
@@ -55,7 +55,7 @@ declare
         else format('coalesce(s.%1$I, t.%1$I)', name) end), ', ')
     from internal.record_columns(kind)
     where name not in ('id', 'created_at', 'owner_id') and not (name = any (fixed)));
-  -- What a row that begins with the record s and ends with e is inserted with.
+  -- The values of a row that begins with the record s and ends with e.
   folded text := (
     select string_agg(format('%1$I = ', name) || case
       when name in ('created_at', 'owner_id') or name = any (fixed) or derived ? name then format('(b.s).%I', name)
@@ -153,7 +153,7 @@ begin
           where s.ordinal between low and high and s.round = current_round
             and exists (select 1 from public.status_history h where h.entity_id = s.id and h.id = s.status_change_id);$skip$, 'stage_' || kind) end,
       case when folds then format($fold$
-        -- Fold what begins and ends here. The beginning stays as round -1, for the status history.
+        -- Fold rows that begin and end in this batch. The beginning stays as round -1, for the status history.
         update pg_temp.%1$I e set round = 1, %2$s
         from (
           select o.ordinal, lag(o) over (partition by o.id order by o.ordinal) as s, count(*) over (partition by o.id) as records
@@ -184,7 +184,7 @@ select internal.define_merge('environments');
 select internal.define_merge('tasks');
 select internal.define_merge('validators');
 select internal.define_merge('training_runs');
--- Without a timeline, a record is of the run's present one.
+-- A record without a timeline belongs to the run's current one.
 select internal.define_merge('training_steps', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
 select internal.define_merge('model_checkpoints', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
 select internal.define_merge('evaluations', 'left join public.training_runs p on p.id = s.training_run_id', '{"timeline": "coalesce(s.timeline, p.timeline, 0)"}');
@@ -218,7 +218,7 @@ select internal.define_merge('tool_calls', 'left join public.agent_states p on p
   '{"training_run_id": "p.training_run_id",
     "position": "coalesce(s.position, (select coalesce(max(t.position) + 1, 0) from public.tool_calls t where t.agent_state_id = s.agent_state_id))"}');
 select internal.define_merge('rewards', 'left join public.rollouts p on p.id = s.rollout_id', '{"training_run_id": "p.training_run_id"}');
--- Named after its validator, a verdict can still be told from the others after the validator is deleted.
+-- Named after its validator, so that a verdict can be identified after the validator is deleted.
 select internal.define_merge('validations',
   'left join public.rollouts p on p.id = s.rollout_id left join public.validators v on v.id = s.validator_id',
   '{"training_run_id": "p.training_run_id", "validator_name": "coalesce(s.validator_name, v.external_id, ''default'')"}');
@@ -227,7 +227,7 @@ select internal.define_merge('media', 'left join public.rollouts p on p.id = s.r
 select internal.define_merge('jobs');
 
 -- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table, after another for the
--- axes: one record of each brings its steps and times. Known rows are looked up one by one (`limit 1`): Postgres cannot know how few
+-- axes: one record of each has its steps and times. Known rows are looked up one by one (`limit 1`): Postgres cannot know how few
 -- records are staged, and would read all chunks of all runs.
 create function internal.merge_metric_chunks(low integer, high integer) returns void
 language plpgsql set search_path = ''

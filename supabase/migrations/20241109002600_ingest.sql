@@ -63,7 +63,7 @@ $$;
 create function internal.lock_steps() returns void
 language plpgsql set search_path = ''
 as $$
--- Before the turns of the batch lock their rollouts FOR KEY SHARE: two batches that both hold that cannot both have more.
+-- Called before the turns of the batch lock their rollouts FOR KEY SHARE: two batches with that lock could not both upgrade it.
 begin
   perform internal.lock_rollouts(array(
     select distinct s.rollout_id from pg_temp.stage_rewards s where coalesce(s.reward_type, 'step') = 'step' and s.step_number is not null));
@@ -147,7 +147,7 @@ create function internal.beat(run_ids uuid[]) returns void
 language sql set search_path = ''
 as $$
   -- A write is a heartbeat of its run. Done last, so that no writer locks the run's row while it writes the rest, and without
-  -- waiting: whoever has locked the row is about to update it.
+  -- waiting: a session that has locked the row is about to update it.
   update public.training_runs t set heartbeat_at = now()
   where t.id = any (array(
     select r.id from public.training_runs r
@@ -218,10 +218,10 @@ begin
   return jsonb_build_object('received', received, 'refused', refused);
 end
 $$;
-comment on function internal.merge_stage is 'Merge the records that lie in pg_temp.stage_<kind>, in the caller''s transaction.';
+comment on function internal.merge_stage is 'Merge the records in pg_temp.stage_<kind>, in the caller''s transaction.';
 
 -- Copying -----------------------------------------------------------------------------------------------------------------------
--- A client that connects to Postgres may copy new rows straight to the tables of turns, their parts, rewards and metric chunks, between
+-- A client that connects to Postgres may copy new rows directly to the tables of turns, their parts, rewards and metric chunks, between
 -- these calls and in the same transaction.
 
 create function internal.begin_copy(run_ids uuid[]) returns void
@@ -239,8 +239,8 @@ create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
 returns table (id uuid, training_run_id uuid, has_rewards boolean)
 language plpgsql set search_path = ''
 as $$
--- Lock the rollouts and turns that rows are copied to, then return those that are there; of rollouts, whether a turn's reward might be a
--- step's second.
+-- Lock the rollouts and turns that rows are copied to, then return those that exist; for rollouts, also whether a turn's reward might be
+-- the second of its step.
 declare
   rollouts_locked uuid[] := array(select r.id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share);
   turns_locked uuid[] := array(select a.id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share);
@@ -298,7 +298,7 @@ begin
   return answer;
 end
 $$;
-comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Says which records it refused and why.';
+comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Returns which records were refused and why.';
 
 create function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
 returns jsonb
@@ -329,7 +329,7 @@ begin
   return answer -> 'rows' -> entity -> 0;
 end
 $$;
-comment on function public.change_status is 'Move a run, step, evaluation, rollout or job to another status; answers with the row.';
+comment on function public.change_status is 'Change the status of a run, step, evaluation, rollout or job; returns the row.';
 
 revoke execute on function internal.lock_runs, internal.lock_rows, internal.lock_steps, internal.refuse_second_rewards, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage,
   internal.begin_copy, internal.lock_parents, internal.end_copy from public;

@@ -1,4 +1,4 @@
--- How far a run has come, computed in one place: its last step, the number of steps done, and its progress. Some trainers count steps
+-- The progress of a run, computed in one place: its last step, the number of steps done, and the fraction done. Some trainers count steps
 -- from 0 and some from 1: a run whose first step is 0 has done one step more than the number of its last one.
 
 create function internal.last_logged(run_id uuid, is_rewound boolean, out step bigint, out is_from_zero boolean)
@@ -10,7 +10,7 @@ declare
 begin
   select c.name, c.last_step as last, c.visible_to into chunk from public.metric_chunks c
   where c.training_run_id = run_id order by c.last_step desc, c.id limit 1;
-  -- A rewind hid the end of it, and the run has not come as far again: search the visible chunks.
+  -- A rewind hid its last points, and the run has not reached that step again: search the visible chunks.
   if is_rewound and chunk.visible_to < chunk.last then
     select c.name, least(c.last_step, c.visible_to) as last into chunk from public.metric_chunks c
     where c.training_run_id = run_id and c.first_step <= coalesce(c.visible_to, c.first_step) order by 2 desc, c.id limit 1;
@@ -21,7 +21,7 @@ begin
 end
 $$;
 
--- These take what they need of the run's row: the whole row would carry its configuration, which may be large.
+-- These take the columns that they need, not the run's row: its configuration may be large.
 create function internal.current_step(run_id uuid, said_step bigint, is_rewound boolean) returns bigint
 language plpgsql stable set search_path = ''
 as $$
@@ -92,7 +92,7 @@ select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.co
   end as shown_status,
   internal.steps_done(r.id, r.current_step, r.timeline > 0) as steps_done
 from public.training_runs r;
-comment on view public.run_overview is 'Training runs with the status to show (a run that says it runs but whose heartbeat stopped is stalled) and how far they have come.';
-comment on column public.run_overview.steps_done is 'How many steps are done; current_step is the number of the last one, counted from 0 by some and from 1 by others.';
+comment on view public.run_overview is 'Training runs with the status to show (a running run whose heartbeat stopped is stalled) and their progress.';
+comment on column public.run_overview.steps_done is 'How many steps are done; current_step is the number of the last one, which some trainers count from 0 and some from 1.';
 revoke all on public.run_overview from public, anon, authenticated, service_role;
 grant select on public.run_overview to anon, authenticated, service_role;

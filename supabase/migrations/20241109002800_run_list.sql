@@ -29,7 +29,7 @@ left join lateral (
     internal.to_double(sum(c.reward_sum) / nullif(sum(c.reward_count), 0)) as average_reward,
     internal.to_double(sum(c.step_sum) / nullif(sum(c.step_count), 0)) as average_turns
   from public.rollout_stats c where c.training_run_id = r.id) s on true;
-comment on view public.run_list is 'Training runs as a list shows them: with counts of their rollouts and without what can be large.';
+comment on view public.run_list is 'Training runs for lists: with counts of their rollouts and without large columns.';
 revoke all on public.run_list from public, anon, authenticated, service_role;
 grant select on public.run_list to anon, authenticated, service_role;
 
@@ -47,7 +47,7 @@ as $$
             from (select distinct r.owner_id from runs r where r.owner_id is not null) d) o),
     'tags', (select coalesce(jsonb_agg(distinct t order by t), '[]') from runs r cross join lateral unnest(r.tags) t where t is not null))
 $$;
-comment on function public.run_facets is 'What training runs can be filtered by: the algorithms, environments, statuses, owners and tags that there are.';
+comment on function public.run_facets is 'Values to filter training runs by: the algorithms, environments, statuses, owners and tags in use.';
 
 revoke execute on function internal.name_of_member from public;
 grant execute on function internal.name_of_member to anon, authenticated, service_role;

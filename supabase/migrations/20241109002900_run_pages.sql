@@ -27,7 +27,7 @@ begin
   width := (high - low) / buckets + 1;
   return (
   with stretches as (
-    -- One index range per stretch: its rows are adjacent there and need no sorting.
+    -- One index range per range of steps: its rows are adjacent there and need no sorting.
     select w.*, s.*
     from (
       select low + n * width as from_step, low + n * width + least(width - 1, high - low - n * width) as to_step
@@ -80,7 +80,7 @@ begin
   return internal.progress_of_run(training_run_id, buckets);
 end
 $$;
-comment on function public.run_progress is 'How the training rollouts of a run came out, in stretches of its steps: counts, the distribution of rewards, and groups without variance.';
+comment on function public.run_progress is 'Results of a run''s training rollouts by ranges of steps: counts, the distribution of rewards, and groups without variance.';
 
 -- Health ------------------------------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ begin
   return internal.health_of_run(training_run_id, sample);
 end
 $$;
-comment on function public.run_health is 'How the newest rollouts, groups and steps of a run fare: outcomes, tool errors, groups without variance, staleness and throughput.';
+comment on function public.run_health is 'Health of a run by its newest rollouts, groups and steps: outcomes, tool errors, groups without variance, staleness and throughput.';
 
 revoke execute on function internal.mean, internal.progress_of_run, internal.health_of_run from public;
 grant execute on function internal.progress_of_run, internal.health_of_run to anon, authenticated, service_role;

@@ -81,7 +81,7 @@ begin
   from shown s);
 end
 $$;
-comment on function public.compare_evaluations is 'Two evaluations task by task: which tasks are newly solved and which newly broken. A task is solved where at least half of its rollouts succeeded.';
+comment on function public.compare_evaluations is 'Compare two evaluations by task: which tasks are newly solved and which newly broken. A task is solved if at least half of its rollouts succeeded.';
 
 revoke execute on function internal.task_label, internal.tasks_of_evaluation, internal.evaluation_summary from public;
 grant execute on function internal.task_label, internal.tasks_of_evaluation, internal.evaluation_summary

@@ -320,7 +320,7 @@ begin
     'next', case when not at_end then place end, 'searched', searched, 'searched_to', searched_to);
 end
 $$;
-comment on function public.find_rollouts is 'Rollouts by what is known of them and by what happened in them, a page at a time, in bounded time: {rollouts, next, searched, searched_to}. With next as `after` it goes on, also from a page that time cut short.';
+comment on function public.find_rollouts is 'Find rollouts by their columns and by the text and tool calls of their turns, a page at a time, in bounded time: {rollouts, next, searched, searched_to}. Pass next as `after` to continue, also if the page ended early for time.';
 
 revoke execute on function internal.snippet, internal.next_step_with, internal.texts_with, internal.first_match,
   internal.filters_of_rollouts, internal.checked_rollout_filters, internal.rollout_tests, internal.are_few_rollouts, internal.rollout_scope,

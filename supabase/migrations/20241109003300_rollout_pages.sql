@@ -33,7 +33,7 @@ begin
     from turns t);
 end
 $$;
-comment on function public.rollout_outline is 'All turns of a rollout in columns, for a map of it: {turns, step_numbers, rewards, tools, tool_errors, durations_ms, chars, tool_names}. chars is in bytes.';
+comment on function public.rollout_outline is 'All turns of a rollout in columns, for an overview: {turns, step_numbers, rewards, tools, tool_errors, durations_ms, chars, tool_names}. chars is in bytes.';
 
 -- Turns -------------------------------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ begin
           order by a.step_number limit turn_count) a);
 end
 $$;
-comment on function public.rollout_turns is 'Turns of a rollout from a step on, with what belongs to them, texts cut to max_chars.';
+comment on function public.rollout_turns is 'Turns of a rollout from a step on, with their parts; texts are cut to max_chars.';
 
 -- Tokens ------------------------------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ begin
   return answer;
 end
 $$;
-comment on function public.turn_generation is 'A generation token by token: {completion_ids, logprobs, mask, advantages, tokens}; tokens are texts, where the model''s answer had them.';
+comment on function public.turn_generation is 'A generation token by token: {completion_ids, logprobs, mask, advantages, tokens}; tokens are texts, if the model''s response had them.';
 
 -- Searching ---------------------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ begin
     'more', jsonb_array_length(matches) > max_matches);
 end
 $$;
-comment on function public.search_rollout is 'Where a text stands in the turns of a rollout, whatever its case: {matches: [{step_number, field, snippet, at}], more}.';
+comment on function public.search_rollout is 'Find a text in the turns of a rollout, ignoring case: {matches: [{step_number, field, snippet, at}], more}.';
 
 -- Rewards -----------------------------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ begin
       from internal.rollout_rows(ids) r));
 end
 $$;
-comment on function public.group_comparison is 'The rollouts of a group side by side: their rewards and advantages, and where they first part.';
+comment on function public.group_comparison is 'Compare the rollouts of a group: their rewards and advantages, and the step at which they first differ.';
 
 -- Turns -------------------------------------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ begin
       from public.agent_states a where a.rollout_id = turn_fingerprints.rollout_id) t);
 end
 $$;
-comment on function public.turn_fingerprints is 'What an agent saw, thought, did and called, turn by turn, as hashes: equal turns have equal ones.';
+comment on function public.turn_fingerprints is 'A hash for each turn of its observation, thought, action and tool calls: equal turns have equal hashes.';
 
 revoke execute on function internal.parting_step, internal.tool_calls_text from public;
 grant execute on function internal.parting_step, internal.tool_calls_text to anon, authenticated, service_role;

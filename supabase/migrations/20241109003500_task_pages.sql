@@ -49,7 +49,7 @@ begin
     'next', (select jsonb_build_object('created_at', t.created_at, 'id', t.id) from public.tasks t where cardinality(ids) > page_size and t.id = ids[page_size]));
 end
 $$;
-comment on function public.list_tasks is 'Tasks, newest first, a page at a time, each with how its newest rollouts went: {tasks, next}.';
+comment on function public.list_tasks is 'Tasks, newest first, a page at a time, each with the results of its newest rollouts: {tasks, next}.';
 
 create function public.task_facets() returns jsonb
 language sql stable set search_path = ''
@@ -58,7 +58,7 @@ as $$
     'environments', (select coalesce(jsonb_agg(e.environment order by e.environment), '[]') from (select distinct t.environment from public.tasks t where t.environment is not null) e),
     'splits', (select coalesce(jsonb_agg(s.split order by s.split), '[]') from (select distinct t.split from public.tasks t where t.split is not null) s))
 $$;
-comment on function public.task_facets is 'Which environments and splits tasks have.';
+comment on function public.task_facets is 'The environments and splits of tasks.';
 
 -- History -----------------------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ begin
         'completed', b.completed, 'solved', b.solved, 'mean_reward', b.mean_reward, 'last_at', b.last_at) order by b.last_at desc, b.training_run_id), '[]') from by_run b)));
 end
 $$;
-comment on function public.task_history is 'How the newest rollouts of a task went: over time, by checkpoint and by run.';
+comment on function public.task_history is 'Results of the newest rollouts of a task: over time, by checkpoint and by run.';
 
 revoke execute on function internal.task_row, internal.task_conditions, internal.rollouts_of_task, internal.task_by_checkpoint from public;
 grant execute on function internal.task_row, internal.task_conditions, internal.rollouts_of_task, internal.task_by_checkpoint

@@ -1,4 +1,4 @@
-"""The buckets: how large a file may be in each, and which media types it takes."""
+"""The buckets, with their size limits and media types."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _TABLE_TYPES = _LOG_TYPES | {"application/vnd.apache.parquet"}
 
 @dataclass(frozen=True)
 class BucketRules:
-    """What a bucket takes; `content_types` is None where it takes every type."""
+    """What a bucket accepts; `content_types` is None if it accepts every type."""
 
     limit_bytes: int
     content_types: frozenset[str] | None
     advice_when_too_large: str
 
 
-# The same numbers and types stand in the storage migration, where the server enforces them.
+# The same limits and types are in the storage migration, where the server enforces them.
 BUCKETS: dict[str, BucketRules] = {
     DATASETS: BucketRules(50 * _MIB, _TABLE_TYPES, "split it into several files, or compress it (parquet, .jsonl.gz)"),
     MODEL_CHECKPOINTS: BucketRules(1024 * _MIB, None, "save the weights in shards, or without the optimizer's state"),
@@ -89,7 +89,7 @@ _TYPES_BY_EXTENSION = {
 
 
 def content_type_for(bucket: str, path: str) -> str:
-    """Return the media type that a path's extension stands for, or the nearest one that the bucket takes."""
+    """Return the media type of a path's extension, or the nearest one that the bucket accepts."""
     found = _TYPES_BY_EXTENSION.get(PurePosixPath(path).suffix.lower(), _BINARY)
     rules = BUCKETS.get(bucket)
     if rules is None or rules.content_types is None or found in rules.content_types:
@@ -98,7 +98,7 @@ def content_type_for(bucket: str, path: str) -> str:
 
 
 def format_size(size_bytes: int) -> str:
-    """Return a size as people read it, in the units of the limits: 1 MB is 1024 x 1024 bytes."""
+    """Return a human-readable size, in the units of the limits: 1 MB is 1024 x 1024 bytes."""
     if size_bytes < 1024:
         return f"{size_bytes} bytes"
     size = size_bytes / 1024

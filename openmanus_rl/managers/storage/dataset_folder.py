@@ -1,4 +1,4 @@
-"""A folder of datasets, `DIR/<environment>/*`, brought to the bucket file by file: one bad file stops no other."""
+"""Uploads a folder of datasets, `DIR/<environment>/*`, file by file; a failed file does not stop the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["DatasetFile", "DatasetFolder", "DatasetOutcome", "Skipped", "not_don
 
 Status = Literal["uploaded", "unchanged", "would upload", "failed", "not done"]
 
-# What ails one file says nothing about the next, but these would befall each of them, after each one's retries.
+# Errors that would occur for every file, each time after all retries.
 _ALL_WOULD_FAIL = (AuthError, ConnectionFailed, SchemaMismatch, SettingsError, StackError)
 
 
@@ -42,7 +42,7 @@ class DatasetFile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something in the folder that is no dataset, and why."""
+    """Something in the folder that is not a dataset, and why."""
 
     file: Path
     reason: str
@@ -50,7 +50,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """What a folder holds: the files to upload, and what is left out."""
+    """The contents of a folder: the files to upload, and those skipped."""
 
     directory: Path
     files: tuple[DatasetFile, ...]
@@ -59,7 +59,7 @@ class DatasetFolder:
 
 @dataclass(frozen=True)
 class DatasetOutcome:
-    """What happened to a file; `reason` says why it failed or was not done."""
+    """The outcome of a file; `reason` says why it failed or was not done."""
 
     environment: str
     file: Path
@@ -69,12 +69,12 @@ class DatasetOutcome:
     reason: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the outcome as a program reads it."""
+        """Return the outcome in machine-readable form."""
         return asdict(self) | {"file": str(self.file)}
 
 
 def scan_datasets(directory: Path, *, environments: Sequence[str] = ()) -> DatasetFolder:
-    """Find the files directly in each environment's folder; hidden ones and deeper folders are left out, and told."""
+    """Find the files directly in each environment's folder; hidden files and subfolders are reported as skipped."""
     if not directory.is_dir():
         problem = "is not a folder" if directory.exists() else "no such folder"
         raise LocalFileError(
@@ -83,7 +83,7 @@ def scan_datasets(directory: Path, *, environments: Sequence[str] = ()) -> Datas
             hint="give the folder that holds one folder per environment, such as data/alfworld/train.json",
         )
     found, skipped = _split(_listed(directory), wanted=Path.is_dir, other="a file outside an environment's folder")
-    # A folder can't hold a slash in its name either: it is called as in the bucket, ALE=2FPong-v5.
+    # A folder's name can't contain a slash either, so it is written as in the bucket: ALE=2FPong-v5.
     folders = {environment_of_path(folder.name): folder for folder in found}
     unknown = sorted(set(environments) - folders.keys())
     if unknown:
@@ -104,7 +104,7 @@ def scan_datasets(directory: Path, *, environments: Sequence[str] = ()) -> Datas
 def upload_datasets(
     storage: Storage, files: Iterable[DatasetFile], *, dry_run: bool = False, on_progress: Progress | None = None
 ) -> Iterator[DatasetOutcome]:
-    """Upload what is not there unchanged and yield what happened to each file, in order.
+    """Upload new and changed files, and yield the outcome of each file in order.
 
     When the server can't be reached or refuses the key, the remaining files fail at once instead of one by one.
     """
@@ -123,7 +123,7 @@ def upload_datasets(
 
 
 def not_done(file: DatasetFile, reason: str) -> DatasetOutcome:
-    """Return the outcome of a file that was not dealt with to its end, and not for a fault of its own."""
+    """Return the outcome of a file whose upload was not finished for a reason other than the file."""
     return DatasetOutcome(file.environment, file.file, None, file.size_bytes, "not done", reason)
 
 
@@ -173,5 +173,5 @@ def _size_bytes(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError:
-        # A link to nothing: uploading it says so, and the rest goes on.
+        # A broken link: its upload reports the error, and the others continue.
         return 0

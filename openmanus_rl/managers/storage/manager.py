@@ -1,4 +1,4 @@
-"""`StorageManager`: the workspace's files, each at the place where everyone looks for it."""
+"""`StorageManager`: the workspace's files, at conventional paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Metadata = Mapping[str, Any]
 
 
 class FileInfo(TypedDict):
-    """A stored file; `sha256` is known if it was uploaded through here."""
+    """A stored file; `sha256` is known if it was uploaded by this package."""
 
     bucket: str
     path: str
@@ -40,7 +40,7 @@ class FileInfo(TypedDict):
 
 
 class ListedFile(TypedDict):
-    """A line of a folder's list: a file, or a folder, which has no size."""
+    """An entry of a folder: a file, or a folder, which has no size."""
 
     bucket: str
     path: str
@@ -52,9 +52,9 @@ class ListedFile(TypedDict):
 
 
 class StorageManager(GatewayUser):
-    """Uploads, downloads and lists files; use it as it is, or `StorageManager.using(client)` for another Supabase.
+    """Uploads, downloads and lists files; use the class itself, or `using(client)` for another Supabase.
 
-    An upload streams, carries its SHA-256, replaces what is there unless told not to, and returns the object's path.
+    Uploads are streamed with their SHA-256, replace an existing file by default, and return the object's path.
     """
 
     @classmethod
@@ -156,7 +156,7 @@ class StorageManager(GatewayUser):
         metadata: Metadata | None = None,
         on_progress: Progress | None = None,
     ) -> str:
-        """Upload a file to a path of one's own; `on_progress` is called with the bytes sent and the bytes in all."""
+        """Upload a file to any path; `on_progress` is called with the bytes sent and the total."""
         prepared = prepare(bucket, path, file)
         storage = cls._client().storage
         return send(storage, prepared, overwrite=overwrite, metadata=metadata, on_progress=on_progress).path
@@ -165,7 +165,7 @@ class StorageManager(GatewayUser):
     def upload_bytes(
         cls, bucket: str, path: str, content: bytes, *, overwrite: bool = True, metadata: Metadata | None = None
     ) -> str:
-        """Upload what is already in memory, such as a frame just rendered."""
+        """Upload bytes from memory, such as a rendered frame."""
         names.check_path(path)
         check_size(bucket, path, len(content))
         storage = cls._client().storage
@@ -178,7 +178,7 @@ class StorageManager(GatewayUser):
     def download_file(
         cls, bucket: str, path: str, destination: FilePath, *, on_progress: Progress | None = None
     ) -> Path:
-        """Download to a file, or into a folder that is there; it appears only when whole and equal to its checksum."""
+        """Download to a file, or into an existing folder; it appears only when complete and verified."""
         names.check_path(path)
         target = Path(destination)
         if target.is_dir():
@@ -188,7 +188,7 @@ class StorageManager(GatewayUser):
 
     @classmethod
     def download_bytes(cls, bucket: str, path: str) -> bytes:
-        """Return a small file's content, checked against its checksum."""
+        """Return a small file's content, verified by its checksum."""
         names.check_path(path)
         return cls._client().storage.download_bytes(bucket, path)
 
@@ -204,7 +204,7 @@ class StorageManager(GatewayUser):
         sort_by: Literal["name", "created_at", "updated_at"] = "name",
         descending: bool = False,
     ) -> Page[ListedFile]:
-        """Return a page of what lies directly in the folder `prefix`; `search` is how names start."""
+        """Return a page of the entries directly in the folder `prefix`; `search` is a prefix of names."""
         page = cls._client().storage.list_folder(
             bucket, prefix, limit=limit, offset=offset, search=search, sort_by=sort_by, descending=descending
         )
@@ -213,19 +213,19 @@ class StorageManager(GatewayUser):
 
     @classmethod
     def walk_files(cls, bucket: str, prefix: str = "") -> Iterator[ListedFile]:
-        """Yield every file under the folder `prefix`, however deep and however many."""
+        """Yield every file in the folder `prefix`, recursively."""
         for entry in cls._client().storage.walk(bucket, prefix):
             yield _listed(bucket, entry)
 
     @classmethod
     def get_file(cls, bucket: str, path: str) -> FileInfo:
-        """Return a file's size, type, checksum and metadata; `NotFoundError` if it is not there."""
+        """Return a file's size, type, checksum and metadata; a missing file raises `NotFoundError`."""
         names.check_path(path)
         return _info(cls._client().storage.info(bucket, path))
 
     @classmethod
     def file_exists(cls, bucket: str, path: str) -> bool:
-        """Whether there is such a file that the caller may see."""
+        """Return whether the file exists and the caller may read it."""
         names.check_path(path)
         return cls._client().storage.exists(bucket, path)
 
@@ -233,7 +233,7 @@ class StorageManager(GatewayUser):
     def create_signed_url(
         cls, bucket: str, path: str, *, expires_in_seconds: int = 3600, download_name: str | None = None
     ) -> str:
-        """Return a URL that anyone may read the file at, without a key, until it expires."""
+        """Return a URL that gives access to the file without a key until it expires."""
         names.check_path(path)
         return cls._client().storage.signed_url(
             bucket, path, expires_in_seconds=expires_in_seconds, download_name=download_name
@@ -241,8 +241,8 @@ class StorageManager(GatewayUser):
 
     @classmethod
     def delete_files(cls, bucket: str, paths: Sequence[str]) -> list[str]:
-        """Delete files and return the paths of those that were there."""
-        # A single text is a sequence too: of its letters, which is never meant.
+        """Delete files and return the paths of those that existed."""
+        # A single path: a string is a sequence of characters, which is never meant.
         checked = [names.check_path(path) for path in ([paths] if isinstance(paths, str) else paths)]
         return cls._client().storage.remove(bucket, checked)
 

@@ -1,4 +1,4 @@
-"""Where files lie: one place makes every path, out of names that can't lead elsewhere."""
+"""Builds the paths of files from names, which are checked so that they can't lead to another folder."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 ]
 
 Name = str | UUID
-"""A folder's or file's name; ids may be given as they come, text or `UUID`."""
+"""A folder's or file's name; ids may be text or `UUID`."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _EXTENSION = re.compile(r"\.(?=[^.]*[A-Za-z])[A-Za-z0-9_-]{1,16}")
 _COMPRESSIONS = frozenset({".bz2", ".gz", ".lz4", ".xz", ".zst"})
 _MAX_NAME_CHARACTERS = 255
-# A slash is written =2F, since Storage takes no %. Where a name itself holds =2F, its = is written =3D, and so on:
-# each writing adds one 3D and each reading takes one away.
+# A slash is encoded as =2F, since Storage does not accept %. If a name itself contains =2F, its = is encoded as =3D,
+# and so on: each encoding adds one 3D and each decoding removes one.
 _SLASH_OR_ITS_CODE = re.compile(r"/|=((?:3D)*2F)")
 _CODE_OF_SLASH = re.compile(r"=(3D)?((?:3D)*2F)")
 
@@ -70,9 +70,9 @@ def media_path(training_run_id: Name, media_name: str, file_name: str, *, rollou
 
 
 def environment_in_path(environment: str) -> str:
-    """Return an environment's name as one name of a path: `ALE/Pong-v5` is written `ALE=2FPong-v5`.
+    """Encode an environment's name as one name of a path: `ALE/Pong-v5` becomes `ALE=2FPong-v5`.
 
-    Any other name stays as it is, and no two become the same: `environment_of_path` gives back what was put in.
+    Other names are unchanged, and no two become the same: `environment_of_path` returns the original.
     """
     if isinstance(environment, str):
         for part in environment.split("/"):
@@ -82,12 +82,12 @@ def environment_in_path(environment: str) -> str:
 
 
 def environment_of_path(name: str) -> str:
-    """Return the environment whose name in a path this is."""
+    """Decode an environment's name in a path."""
     return _CODE_OF_SLASH.sub(lambda found: f"={found[2]}" if found[1] else "/", name)
 
 
 def check_path(path: str) -> str:
-    """Return a path of names joined by /, or refuse it: each name must be one that `_name` takes."""
+    """Return a path of names joined by / if each name is valid, else raise `InvalidInput`."""
     if not isinstance(path, str):
         raise InvalidInput(f"path {path!r} is not text", field="path", hint='give it as "folder/name.ext"')
     for segment in path.split("/"):
@@ -96,7 +96,7 @@ def check_path(path: str) -> str:
 
 
 def extension_of(file_name: str) -> str:
-    """Return a file's extension with its dot, both of a compressed file's (`.jsonl.gz`), or "" if it has none.
+    """Return a file's extension with its dot, both for a compressed file (`.jsonl.gz`), or "" if it has none.
 
     What follows the last dot of `policy-0.95` is a number, not an extension.
     """
@@ -109,7 +109,7 @@ def extension_of(file_name: str) -> str:
 
 
 def _name(value: Name, field: str) -> str:
-    """Return one folder's or file's name; ids in lower case, as the access policies read them."""
+    """Return the name of one folder or file, checked; ids in lower case, as the access policies expect."""
     if isinstance(value, UUID):
         return str(value)
     if not isinstance(value, str):
@@ -147,7 +147,7 @@ def _refusal(name: str) -> str | None:
 
 
 def _number(value: SupportsIndex, field: str) -> int:
-    # A bool is an int to Python; as a number of a checkpoint it is a mistake.
+    # A bool is an int in Python, but not a valid number here.
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise InvalidInput(f"{field} {value!r} is not a whole number", field=field, hint="count from 0 or 1")
     number = operator.index(value)

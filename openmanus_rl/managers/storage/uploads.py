@@ -1,4 +1,4 @@
-"""Sending a file: everything that can be checked on this machine is checked before a byte leaves it."""
+"""Uploads a file after checking everything that can be checked locally."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FilePath = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """A file that its bucket takes, hashed, and where it goes."""
+    """A checked and hashed file, and its destination."""
 
     bucket: str
     path: str
@@ -32,12 +32,12 @@ class PreparedFile:
 
 
 def prepare(bucket: str, path: str, file: FilePath) -> PreparedFile:
-    """Hash a file for a place in a bucket, or refuse it: no such file, not a file, or over the bucket's limit."""
+    """Hash a file for a place in a bucket; raise an error if it is not a file or over the bucket's limit."""
     check_path(path)
     file_name(file)
     check_size(bucket, str(file), local_size_bytes(file))
     source = fingerprint(file)
-    # Once more: it may have grown since.
+    # Again, since the file may have grown.
     check_size(bucket, str(file), source.size_bytes)
     return PreparedFile(bucket, path, source)
 
@@ -50,7 +50,7 @@ def send(
     metadata: Mapping[str, Any] | None = None,
     on_progress: Progress | None = None,
 ) -> ObjectInfo:
-    """Stream a prepared file to its place, with its checksum."""
+    """Upload a prepared file with its checksum."""
     with advised(prepared.bucket):
         return storage.upload(
             prepared.bucket,
@@ -65,11 +65,11 @@ def send(
 
 @contextmanager
 def advised(bucket: str) -> Iterator[None]:
-    """Add the way out to what a server refuses although all that is known here allows it."""
+    """Add a hint to errors of the server for uploads that passed the local checks."""
     try:
         yield
     except TooLargeError as error:
-        # Hosted projects have a limit for all buckets together, lower than some of ours on the free plan.
+        # Hosted projects have a global limit, which on the free plan is lower than some of ours.
         error.hint = "raise the project's own limit: Supabase dashboard, Storage, Settings"
         raise
     except NotFoundError as error:
@@ -79,7 +79,7 @@ def advised(bucket: str) -> Iterator[None]:
 
 
 def stored_unchanged(storage: Storage, prepared: PreparedFile) -> bool:
-    """Whether the very same content is already there."""
+    """Return whether the same content is already stored."""
     try:
         stored = storage.info(prepared.bucket, prepared.path)
     except NotFoundError:
@@ -88,7 +88,7 @@ def stored_unchanged(storage: Storage, prepared: PreparedFile) -> bool:
 
 
 def check_size(bucket: str, name: str, size_bytes: int) -> None:
-    """Refuse what is over the bucket's limit; a bucket of the user's own has none that we know."""
+    """Raise an error if the size is over the bucket's limit, which is unknown for buckets of the user."""
     rules = BUCKETS.get(bucket)
     if rules is not None and size_bytes > rules.limit_bytes:
         size, limit = format_size(size_bytes), format_size(rules.limit_bytes)
@@ -112,7 +112,7 @@ def file_name(file: FilePath) -> str:
 
 
 def local_size_bytes(file: FilePath) -> int:
-    """Return a regular file's size; anything else is a `LocalFileError` that says what to do."""
+    """Return a regular file's size; anything else raises `LocalFileError`."""
     name = str(file)
     try:
         found = Path(file).stat()
@@ -126,6 +126,6 @@ def local_size_bytes(file: FilePath) -> int:
             f"{name}: is a folder, not a file", path=name, hint="pack it first, e.g. with `tar -czf packed.tar.gz …`"
         )
     if not stat.S_ISREG(found.st_mode):
-        # A pipe has no size and can't be read twice: neither a limit nor a checksum could be kept.
+        # A pipe has no size and can't be read twice, as the size limit and the checksum require.
         raise LocalFileError(f"{name}: is not a regular file", path=name, hint="write its content to a file first")
     return found.st_size
