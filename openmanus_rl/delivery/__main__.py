@@ -23,6 +23,9 @@ _NICENESS = 10
 # A batch is tens of thousands of dicts without cycles. With the default threshold, looking for cycles takes a third of
 # the time of reading a spool.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
+# One thread parses the next batch while the other sends this one in many small writes. With the default of 5 ms, each
+# write could wait that long for the interpreter's lock.
+_THREAD_SWITCH_SECONDS = 0.0005
 _LOCK_ATTEMPTS = 5
 _LOCK_PAUSE_SECONDS = 0.1
 
@@ -34,6 +37,7 @@ def main() -> None:
     # Training has priority: pending records are safe on disk.
     os.nice(_NICENESS)
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    sys.setswitchinterval(_THREAD_SWITCH_SECONDS)
     root = Path(sys.argv[1])
     limits = _read_limits()
     ending = end_on_sigterm(grace_seconds=limits.grace_seconds, describe_rest=lambda: describe_rest(root))

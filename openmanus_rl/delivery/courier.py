@@ -36,8 +36,9 @@ _LAST_BACKOFF_SECONDS = 15.0
 _ENDING_BACKOFF_SECONDS = 0.5
 # Pause between deliveries: each delivery of metrics rewrites the chunks that are still growing.
 _REST_SECONDS = 0.5
-# Skip the pause if flush() waits or 2 MiB are pending.
-_ENOUGH_BYTES = 2 * 1024 * 1024
+# Skip the pause if flush() waits or more than a batch is pending. Not for less: delivery competes with training for
+# the processor, and costs less in large batches.
+_ENOUGH_BYTES = 12 * 1024 * 1024
 _LOOK_SECONDS = 0.005
 # A parent may arrive later, from another process's spool: until then its children are retried.
 ORPHAN_PATIENCE_SECONDS = 600.0

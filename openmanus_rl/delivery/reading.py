@@ -110,8 +110,9 @@ class SpoolReader:
         return batch
 
     def has_waiting(self, size_bytes: int) -> bool:
-        """Return whether this many bytes are unread in this segment; called often, so it checks only one file."""
-        return self._segments.size_bytes(self._segment) - self._offset >= size_bytes
+        """Return whether this many bytes are unread in this segment and the next; called often, so it only looks."""
+        unread = self._segments.size_bytes(self._segment) - self._offset
+        return unread >= size_bytes or unread + self._segments.size_bytes(self._segment + 1) >= size_bytes
 
     def _look(self, max_bytes: int) -> tuple[bytes, bool, int | None]:
         """Return the bytes at this position, whether a process still writes, and the number of the next segment."""
