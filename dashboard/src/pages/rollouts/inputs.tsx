@@ -10,8 +10,12 @@ const TYPING_MS = 400;
 /** A draft that follows its value, and becomes it when nobody types any more. */
 function useDraft(value: string | null, apply: (value: string | null) => void) {
   const [draft, setDraft] = useState(value ?? "");
-  useEffect(() => setDraft(value ?? ""), [value]);
   const later = useDebouncedCallback((text: string) => apply(text || null), { delay: TYPING_MS, flushOnUnmount: true });
+  useEffect(() => {
+    // What is still to be written is older than this: a field repeats its text when it loses the focus to "Clear filters".
+    later.cancel();
+    setDraft(value ?? "");
+  }, [value, later]);
   const type = (text: string) => {
     setDraft(text);
     later(text);
