@@ -91,3 +91,13 @@ def sql(statement: str, *values: object) -> Step:
 
 
 BEGIN, COMMIT, ROLLBACK = sql("begin"), sql("commit"), sql("rollback")
+
+
+def begun(step: Step) -> Step:
+    """A step that begins a transaction with another one."""
+
+    def begin_and_step(connection: Connection) -> None:
+        BEGIN(connection)
+        step(connection)
+
+    return begin_and_step

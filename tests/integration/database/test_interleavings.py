@@ -15,7 +15,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from openmanus_rl.transport.loading import Loader
 
-from .interleaving import BEGIN, COMMIT, ROLLBACK, Stage, Step, orders, sql
+from .interleaving import COMMIT, ROLLBACK, Stage, Step, begun, orders, sql
 from .writing import Connection, Database, Record, count, history, new_id, new_run, row, write
 
 
@@ -117,23 +117,15 @@ def test_figures_of_an_evaluation_equal_a_recount_in_every_order(db: Connection,
     status, doings = _EVALUATIONS[name]
     for order in orders([2] * len(doings)):
         evaluated = Evaluated(db, status=status)
-        scripts = [[_begun(doing(evaluated)), COMMIT] for doing in doings]
+        scripts = [[begun(doing(evaluated)), COMMIT] for doing in doings]
         assert stage.play(scripts, order) == [], order
         evaluated.check()
-
-
-def _begun(step: Step) -> Step:
-    def begin_and_step(connection: Connection) -> None:
-        BEGIN(connection)
-        step(connection)
-
-    return begin_and_step
 
 
 def test_figures_forget_a_session_that_rolls_back(db: Connection, stage: Stage) -> None:
     for order in orders([2, 2]):
         evaluated = Evaluated(db, status="completed")
-        scripts = [[_begun(evaluated.late_rollout()), ROLLBACK], [_begun(evaluated.judge_first()), COMMIT]]
+        scripts = [[begun(evaluated.late_rollout()), ROLLBACK], [begun(evaluated.judge_first()), COMMIT]]
         assert stage.play(scripts, order) == []
         evaluated.check()
 
@@ -237,7 +229,7 @@ def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, st
             "grown metrics together by COPY": _copy(_shared(run_id, known, [1, 2, 3, 4, 5])),
             "a step by hand": sql("insert into public.training_steps (training_run_id, step) values (%s, 5)", run_id),
         }[kind]
-        assert stage.play([[_begun(writer), COMMIT], [_begun(_resume(run_id, 3)), COMMIT]], order) == [], order
+        assert stage.play([[begun(writer), COMMIT], [begun(_resume(run_id, 3)), COMMIT]], order) == [], order
         assert count(db, "training_runs", id=run_id, timeline=1) == 1
         for table in ("training_steps", "rollouts"):
             shown = db.execute(
@@ -257,7 +249,7 @@ def test_metrics_that_two_deliver_at_once_are_whole_whoever_is_first(db: Connect
         writers = [
             {"ingest": send, "COPY": _copy}[way](batch) for way, batch in zip(ways.split(", "), batches, strict=True)
         ]
-        errors = stage.play([[_begun(writer), COMMIT] for writer in writers], order)
+        errors = stage.play([[begun(writer), COMMIT] for writer in writers], order)
         # Whoever copies what another has just written begins anew, by the merge.
         assert all(isinstance(error, psycopg.errors.UniqueViolation) for error in errors), order
         assert not errors or "COPY" in ways
@@ -277,7 +269,7 @@ def test_resuming_and_writing_do_not_wait_in_a_circle(db: Connection, stage: Sta
         db.execute("update public.training_runs set heartbeat_at = '2020-01-01' where id = %s", [run_id])
         deliver = send({"rollouts": [{"id": rollout_id, "metadata": {"seen": True}}]})
         end = send({"rollouts": [{"id": rollout_id, "status": "success"}]})
-        assert stage.play([[_begun(deliver), end, COMMIT], [_begun(_resume(run_id, 3)), COMMIT]], order) == [], order
+        assert stage.play([[begun(deliver), end, COMMIT], [begun(_resume(run_id, 3)), COMMIT]], order) == [], order
         assert row(db, "rollouts", rollout_id)["metadata"] == {"seen": True}
 
 
@@ -292,9 +284,9 @@ def test_a_batch_that_rewinds_and_one_with_late_rollouts_do_not_wait_in_a_circle
         late = {"group_id": group_id, "status": "success", "total_reward": 1, "step_count": 1}
         change = {"id": evaluation_id, "metadata": {"seen": True}}
         scripts = [
-            [_begun(send({"evaluations": [change], "rollouts": [{"id": new_id()} | late]})), COMMIT],
+            [begun(send({"evaluations": [change], "rollouts": [{"id": new_id()} | late]})), COMMIT],
             [
-                _begun(send({
+                begun(send({
                     "training_runs": [{"id": run_id, "rewinds": [3]}],
                     "evaluations": [{"id": evaluation_id, "name": "again"}],
                     "rollouts": [{"id": new_id()} | late],
@@ -319,7 +311,7 @@ def test_tool_calls_without_a_place_get_one_each(db: Connection, stage: Stage) -
             "agent_states": [{"id": turn_id, "rollout_id": rollout_id, "step_number": 0}],
         })  # fmt: skip
         scripts = [
-            [_begun(send({"tool_calls": [{"agent_state_id": turn_id, "tool_name": name}]})), COMMIT] for name in "abc"
+            [begun(send({"tool_calls": [{"agent_state_id": turn_id, "tool_name": name}]})), COMMIT] for name in "abc"
         ]
         assert stage.play(scripts, order) == [], order
         places = db.execute("select position from public.tool_calls where agent_state_id = %s", [turn_id]).fetchall()
@@ -333,8 +325,8 @@ def test_a_status_that_is_delivered_twice_at_once_is_taken_once(db: Connection, 
         started = {"id": run_id, "status": "running", "status_change_id": new_id()}
         ended = {"id": run_id, "status": "completed", "status_change_id": new_id()}
         scripts = [
-            [_begun(send({"training_runs": [started, ended]})), COMMIT],
-            [_begun(send({"training_runs": [started]})), COMMIT],
+            [begun(send({"training_runs": [started, ended]})), COMMIT],
+            [begun(send({"training_runs": [started]})), COMMIT],
         ]
         assert stage.play(scripts, order) == [], order
         assert [new for _, new, _ in history(db, run_id)] == ["pending", "running", "completed"]
@@ -347,7 +339,7 @@ def test_a_batch_and_another_lock_the_same_rows_in_one_order(db: Connection, sta
         write(db, {"rollouts": [{"id": each, "training_run_id": run_id} for each in ids]})
         forth = [{"id": each, "metadata": {"forth": 1}} for each in ids]
         back = [{"id": each, "metadata": {"back": 1}} for each in reversed(ids)]
-        scripts = [[_begun(send({"rollouts": batch})), COMMIT] for batch in (forth, back)]
+        scripts = [[begun(send({"rollouts": batch})), COMMIT] for batch in (forth, back)]
         assert stage.play(scripts, order) == []
         assert all(row(db, "rollouts", each)["metadata"] == {"forth": 1, "back": 1} for each in ids)
 
@@ -358,7 +350,7 @@ def test_changing_what_is_being_deleted_does_not_make_it_anew(db: Connection, st
         write(db, {"evaluations": [{"id": evaluation, "name": "first"}]})
         change = sql("select public.change_status('evaluations', %s, 'failed')", evaluation)
         delete = sql("delete from public.evaluations where id = %s", evaluation)
-        errors = stage.play([[_begun(change), COMMIT], [_begun(delete), COMMIT]], order)
+        errors = stage.play([[begun(change), COMMIT], [begun(delete), COMMIT]], order)
         assert all(isinstance(error, psycopg.Error) and error.sqlstate == "OM404" for error in errors), order
         assert count(db, "evaluations", id=evaluation) == 0
 
@@ -366,7 +358,7 @@ def test_changing_what_is_being_deleted_does_not_make_it_anew(db: Connection, st
 def test_objects_that_two_sessions_change_are_merged(db: Connection, stage: Stage) -> None:
     for order in orders([2, 2]):
         run_id = new_run(db)
-        scripts = [[_begun(send({"training_runs": [{"id": run_id, "summary": {key: 1}}]})), COMMIT] for key in "ab"]
+        scripts = [[begun(send({"training_runs": [{"id": run_id, "summary": {key: 1}}]})), COMMIT] for key in "ab"]
         assert stage.play(scripts, order) == []
         assert row(db, "training_runs", run_id)["summary"] == {"a": 1, "b": 1}
 
@@ -376,9 +368,9 @@ def test_two_people_who_judge_at_once_are_both_heard(db: Connection, stage: Stag
         evaluated = Evaluated(db, status="completed")
         judge = "select public.override_validation(%s, %s, %s)"
         scripts = [
-            [_begun(sql(judge, evaluated.first, "pass", "right")), COMMIT],
-            [_begun(sql(judge, evaluated.first, "fail", "wrong")), COMMIT],
-            [_begun(evaluated.late_rollout()), COMMIT],
+            [begun(sql(judge, evaluated.first, "pass", "right")), COMMIT],
+            [begun(sql(judge, evaluated.first, "fail", "wrong")), COMMIT],
+            [begun(evaluated.late_rollout()), COMMIT],
         ]
         assert stage.play(scripts, order) == [], order
         evaluated.check()

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from openmanus_rl.transport.loading import Loader
 
-from .interleaving import BEGIN, COMMIT, Stage, Step, orders, sql
+from .interleaving import COMMIT, Stage, Step, begun, orders, sql
 from .servers import Server
 from .writing import Batch, Connection, Database, count, ingest, new_id, new_run, write
 
@@ -75,14 +75,6 @@ def stage(database: Database) -> Iterator[Stage]:
     stage = Stage(database, 2)
     yield stage
     stage.close()
-
-
-def begun(step: Step) -> Step:
-    def begin_and_step(connection: Connection) -> None:
-        BEGIN(connection)
-        step(connection)
-
-    return begin_and_step
 
 
 def by_ingest(batch: Batch) -> Step:
