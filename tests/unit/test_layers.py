@@ -32,6 +32,12 @@ MAY_IMPORT |= {
     "export": _LOWER | {"managers", "export"},
     "importing": _LOWER | {"managers", "spool", "delivery", "recorder", "importing"},
     "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
+    "sandboxes": BASE | {"records", "sandboxes"},
+    "verification": BASE | {"records", "sandboxes", "verification"},
+    "agents": BASE | {"records", "sandboxes", "agents"},
+    "tasks": _LOWER | {"managers", "tasks"},
+    "workers": _LOWER
+    | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
     "demo": _LOWER | {"managers", "recorder", "demo", "utils"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,

@@ -1,0 +1,1 @@
+"""Agents that work on the tasks of rollouts."""

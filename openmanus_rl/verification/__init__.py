@@ -1,0 +1,1 @@
+"""Verification of answers: deterministic validators, and scoring again with a new version of one."""

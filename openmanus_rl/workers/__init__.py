@@ -1,0 +1,1 @@
+"""Workers: claim rollouts from the queue, provision their environments, run agents, verify, and tear down."""
