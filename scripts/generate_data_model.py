@@ -29,6 +29,7 @@ LAYOUT = (
         "rollout_stats",
         "activity",
         "jobs",
+        "workers",
         "members",
         "environments",
     ),

@@ -5,9 +5,9 @@
 
 from typing import Any, TypedDict
 
-from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobStatus, MediaKind, MemberRole, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, Verdict, Visibility
+from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobStatus, MediaKind, MemberRole, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, Verdict, Visibility, WorkerState
 
-__all__ = ["ROW_TYPES", "AgentState", "Environment", "Evaluation", "EvaluationResult", "Generation", "Job", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator"]
+__all__ = ["ROW_TYPES", "AgentState", "Environment", "Evaluation", "EvaluationResult", "Generation", "Job", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator", "Worker"]
 
 
 class Environment(TypedDict):
@@ -18,6 +18,7 @@ class Environment(TypedDict):
     kind: str | None
     description: str | None
     spec: Any
+    version: int
     source: str | None
     owner_id: str | None
     created_at: str
@@ -33,6 +34,9 @@ class Task(TypedDict):
     name: str | None
     description: str
     expected_answer: str | None
+    solution: Any | None
+    files_path: str | None
+    version: int
     split: str | None
     metadata: Any
     owner_id: str | None
@@ -48,6 +52,7 @@ class Validator(TypedDict):
     external_id: str
     kind: str
     spec: Any
+    version: int
     created_at: str
     updated_at: str
 
@@ -148,6 +153,7 @@ class Evaluation(TypedDict):
     mean_reward: float | None
     mean_turns: float | None
     measured: list[str]
+    is_queued: bool
     metadata: Any
     owner_id: str | None
     timeline: int
@@ -219,14 +225,26 @@ class Rollout(TypedDict):
     step_count: int | None
     result: Any | None
     error: str | None
+    agent: str | None
     model: str | None
     policy_version: int | None
     seed: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
     video_path: str | None
+    logs_path: str | None
     metadata: Any
+    request: Any | None
+    priority: int
     worker_id: str | None
-    lease_expires_at: str | None
+    lease_id: str | None
     attempt: int
+    max_attempts: int
+    attempt_of: str | None
+    cancel_requested_at: str | None
+    delete_requested: bool
+    cache_key: str | None
     owner_id: str | None
     timeline: int
     rewound_at: str | None
@@ -327,6 +345,7 @@ class Validation(TypedDict):
     training_run_id: str | None
     validator_id: str | None
     validator_name: str
+    validator_version: int | None
     verdict: Verdict
     score: float | None
     expected: str | None
@@ -394,6 +413,24 @@ class Job(TypedDict):
     finished_at: str | None
     created_at: str
     updated_at: str
+
+
+class Worker(TypedDict):
+    """A row of workers."""
+
+    id: str
+    name: str
+    host: str | None
+    pid: int | None
+    version: str | None
+    max_rollouts: int
+    providers: list[str]
+    state: WorkerState
+    infra: Any
+    owner_id: str | None
+    heartbeat_at: str
+    started_at: str
+    stopped_at: str | None
 
 
 class MetricChunk(TypedDict):

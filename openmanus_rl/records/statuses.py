@@ -5,13 +5,14 @@
 
 from typing import Literal
 
-__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobStatus", "MediaKind", "MemberRole", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "Verdict", "Visibility"]
+__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobStatus", "MediaKind", "MemberRole", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "Verdict", "Visibility", "WorkerState"]
 
 RunStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
 StepStatus = Literal["pending", "running", "completed", "failed", "interrupted"]
 EvaluationStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
-RolloutStatus = Literal["pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
+RolloutStatus = Literal["pending", "provisioning", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
 JobStatus = Literal["pending", "queued", "running", "succeeded", "failed", "cancelled"]
+WorkerState = Literal["active", "draining", "stopped"]
 StepPhase = Literal["rollout", "training"]
 EvaluationKind = Literal["eval", "baseline"]
 RolloutSource = Literal["training", "evaluation", "baseline", "manual", "import"]
@@ -49,7 +50,8 @@ NEXT_STATUSES: dict[str, dict[str, frozenset[str]]] = {
         "interrupted": frozenset({"running", "completed", "failed", "cancelled"}),
     },
     "rollouts": {
-        "pending": frozenset({"running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
+        "pending": frozenset({"provisioning", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
+        "provisioning": frozenset({"pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
         "running": frozenset({"pending", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"}),
         "success": frozenset({"failed", "completed", "truncated", "timeout"}),
         "failed": frozenset({"success", "completed", "truncated", "timeout"}),

@@ -280,11 +280,11 @@ def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, st
         parent = _COPIED[kind][1]
         wanted[parent].update(record[parent] for record in records)
     found = connection.execute(
-        "select id::text, training_run_id::text, has_rewards from internal.lock_parents(%s::uuid[], %s::uuid[])",
+        "select id::text, training_run_id::text, needs_merge from internal.lock_parents(%s::uuid[], %s::uuid[])",
         [list(wanted["rollout_id"]), list(wanted["agent_state_id"] - new)],
     ).fetchall()
     if any(row[2] for row in found) or any(map(_is_of_step, copied.get("rewards", ()))):
-        raise _NeedsMerge("a step may have a reward already")
+        raise _NeedsMerge("a step may have a reward already, or a worker has the rollout")
     runs: dict[str, str | None] = {row[0]: row[1] for row in found}
     for turn in turns:
         if turn["rollout_id"] in runs:

@@ -45,10 +45,10 @@ $$;
 create function internal.pin(target regclass, variadic columns text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- Parents never change: the children of a row carry the same run.
+-- Parents never change: the children of a row carry the same run. Except when the queue sets the turns of a lost attempt aside.
 begin
   for i in 1 .. cardinality(columns) loop
-    execute format('create trigger %I before update of %I on %s for each row when (old.%2$I is distinct from new.%2$I)
+    execute format('create trigger %I before update of %I on %s for each row when (old.%2$I is distinct from new.%2$I and current_setting(''openmanus_rl.setting_aside'', true) is distinct from ''on'')
       execute function internal.refuse_new_place(%2$L)', 'pin_' || columns[i], columns[i], target);
   end loop;
 end

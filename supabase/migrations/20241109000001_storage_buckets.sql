@@ -11,7 +11,8 @@ insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_typ
   ('evaluation-results', 'evaluation-results', false, 50 * 1024 * 1024,
     array['application/json', 'application/jsonl', 'application/x-ndjson', 'text/csv', 'text/plain', 'application/zip',
           'application/gzip', 'application/vnd.apache.parquet', 'application/octet-stream']),
-  ('media', 'media', false, 500 * 1024 * 1024, null)
+  ('media', 'media', false, 500 * 1024 * 1024, null),
+  ('task-files', 'task-files', false, 500 * 1024 * 1024, null)
 on conflict (id) do update
   set public = excluded.public, file_size_limit = excluded.file_size_limit, allowed_mime_types = excluded.allowed_mime_types;
 
@@ -25,7 +26,7 @@ $$;
 
 create function internal.is_workspace_bucket(bucket text) returns boolean
 language sql immutable set search_path = ''
-as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media') $$;
+as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media', 'task-files') $$;
 
 create function internal.object_run_id(bucket text, name text) returns uuid
 language plpgsql stable security definer set search_path = ''

@@ -32,7 +32,9 @@ as $$
     end
     when 'rollouts' then case
       when status = 'pending' then
-        array['running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
+        array['provisioning', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
+      when status = 'provisioning' then
+        array['pending', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
       -- Back to pending: a worker's lease ran out and another may take it.
       when status = 'running' then
         array['pending', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
@@ -83,7 +85,7 @@ begin
   if new.status = 'running' then
     new.started_at := coalesce(new.started_at, now());
     new.finished_at := null;
-  elsif new.status = 'pending' then
+  elsif new.status in ('pending', 'provisioning', 'queued') then
     new.finished_at := null;
   else
     new.finished_at := coalesce(new.finished_at, now());

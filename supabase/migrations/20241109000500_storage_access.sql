@@ -6,7 +6,7 @@ as $$
   -- Files in the folder of a run or checkpoint belong to the run's owner, all others to their uploader.
   select case
     when not internal.is_workspace_bucket(bucket) then false
-    when bucket = 'datasets' or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
+    when bucket in ('datasets', 'task-files') or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
     else coalesce(internal.owns_run(internal.object_run_id(bucket, name)), false)
   end
 $$;

@@ -6,12 +6,13 @@ create table public.environments (
   kind text,
   description text,
   spec jsonb not null default '{}',
+  version integer not null default 1,
   source text,
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.environments is 'An environment of rollouts. Rollouts reference it by name; a row here is optional.';
+comment on table public.environments is 'An environment of rollouts. Rollouts reference it by name; a row here is optional. `kind` and `spec` say how a worker starts it; `version` counts their changes.';
 create unique index environments_by_owner on public.environments (owner_id, id);
 
 create table public.tasks (
@@ -21,13 +22,18 @@ create table public.tasks (
   name text,
   description text not null check (description <> ''),
   expected_answer text,
+  solution jsonb,
+  files_path text,
+  version integer not null default 1,
   split text,
   metadata jsonb not null default '{}',
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.tasks is 'What an agent is asked to do. Importing again updates tasks by environment and external id.';
+comment on table public.tasks is 'What an agent is asked to do. Importing again updates tasks by environment and external id. `version` counts the changes of what is asked or expected.';
+comment on column public.tasks.solution is 'How the task is solved, for the agents `oracle` and `scripted`: {"script": …}, {"answer": …} or {"actions": […]}.';
+comment on column public.tasks.files_path is 'An archive in the bucket task-files: the folder of a Harbor task.';
 -- A task without an external id has no natural key: many may share an environment.
 create unique index tasks_by_external_id on public.tasks (environment, external_id) nulls not distinct where external_id is not null;
 create unique index tasks_by_age on public.tasks (created_at desc, id);
@@ -39,23 +45,48 @@ create table public.validators (
   external_id text not null default 'default' check (external_id <> ''),
   kind text not null check (kind <> ''),
   spec jsonb not null default '{}',
+  version integer not null default 1,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (task_id, external_id)
 );
-comment on table public.validators is 'How a task''s outcome is checked.';
+comment on table public.validators is 'How a task''s outcome is checked. `version` counts the changes of kind and spec.';
 
 create trigger touch_updated_at before update on public.environments for each row execute function internal.touch_updated_at();
 create trigger touch_updated_at before update on public.tasks for each row execute function internal.touch_updated_at();
 create trigger touch_updated_at before update on public.validators for each row execute function internal.touch_updated_at();
 
+-- Versions ----------------------------------------------------------------------------------------------------------------------
+
+create function internal.count_version() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  new.version := old.version + 1;
+  return new;
+end
+$$;
+
+create trigger count_version before update on public.environments for each row
+  when ((old.kind, old.spec) is distinct from (new.kind, new.spec)) execute function internal.count_version();
+create trigger count_version before update on public.tasks for each row
+  when ((old.description, old.expected_answer, old.solution, old.files_path, old.environment, old.metadata) is distinct from
+        (new.description, new.expected_answer, new.solution, new.files_path, new.environment, new.metadata))
+  execute function internal.count_version();
+create trigger count_version before update on public.validators for each row
+  when ((old.kind, old.spec) is distinct from (new.kind, new.spec)) execute function internal.count_version();
+
 create function internal.owns_task(of_task_id uuid) returns boolean
 language sql stable security definer set search_path = ''
 as $$ select exists (select 1 from public.tasks t where t.id = of_task_id and t.owner_id = auth.uid()) $$;
 
-revoke execute on function internal.owns_task from public;
+revoke execute on function internal.count_version, internal.owns_task from public;
 grant execute on function internal.owns_task to authenticated, service_role;
 
 select internal.protect('public.environments', 'owner_id = (select auth.uid())');
 select internal.protect('public.tasks', 'owner_id = (select auth.uid())');
 select internal.protect('public.validators', 'internal.owns_task(task_id)');
+-- Versions belong to their triggers.
+select internal.reserve('public.environments', 'version');
+select internal.reserve('public.tasks', 'version');
+select internal.reserve('public.validators', 'version');

@@ -17,6 +17,7 @@ create table public.evaluations (
   mean_reward double precision,
   mean_turns double precision check (mean_turns >= 0),
   measured text[] not null default '{}',
+  is_queued boolean not null default false,
   metadata jsonb not null default '{}',
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   timeline integer not null default 0,
@@ -27,6 +28,7 @@ create table public.evaluations (
   updated_at timestamptz not null default now()
 );
 comment on table public.evaluations is 'An evaluation of a model. Figures that are not given when it completes are computed from its rollouts.';
+comment on column public.evaluations.is_queued is 'Whether its rollouts were asked of the queue: it ends when all of them have.';
 comment on column public.evaluations.measured is 'Which of success_rate, mean_reward and mean_turns are computed from the rollouts.';
 create unique index evaluations_of_a_run on public.evaluations (training_run_id, created_at desc, id);
 create unique index evaluations_of_a_checkpoint on public.evaluations (checkpoint_id, id);
@@ -93,3 +95,4 @@ select internal.protect('public.evaluations', 'internal.owns_or_owns_run(trainin
 select internal.protect('public.evaluation_results',
   'internal.owns_checkpoint(checkpoint_id, training_run_id) and (evaluation_id is null or internal.owns_evaluation(evaluation_id))',
   'internal.is_public_run(training_run_id)');
+select internal.reserve('public.evaluations', 'is_queued');

@@ -40,21 +40,34 @@ create table public.rollouts (
   step bigint check (step >= 0),
   task_description text,
   status text not null default 'running' check (status in
-    ('pending', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted')),
+    ('pending', 'provisioning', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted')),
   status_message text,
   status_change_id uuid,
   total_reward double precision,
   step_count integer check (step_count >= 0),
   result jsonb,
   error text,
+  agent text,
   model text,
   policy_version bigint,
   seed bigint,
+  input_tokens bigint check (input_tokens >= 0),
+  output_tokens bigint check (output_tokens >= 0),
+  cost_usd double precision check (cost_usd >= 0),
   video_path text,
+  logs_path text,
   metadata jsonb not null default '{}',
-  worker_id text,
-  lease_expires_at timestamptz,
+  -- Of the queue. Only its functions write these columns.
+  request jsonb,
+  priority smallint not null default 0,
+  worker_id uuid,
+  lease_id uuid,
   attempt integer not null default 1 check (attempt >= 1),
+  max_attempts smallint not null default 3 check (max_attempts >= 1),
+  attempt_of uuid references public.rollouts (id) on delete cascade,
+  cancel_requested_at timestamptz,
+  delete_requested boolean not null default false,
+  cache_key text,
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   timeline integer not null default 0,
   rewound_at timestamptz,
@@ -64,6 +77,11 @@ create table public.rollouts (
   updated_at timestamptz not null default now()
 );
 comment on table public.rollouts is 'One episode. success and failed are judged, completed is not; truncated, timeout and error ended early.';
+comment on column public.rollouts.request is 'What was asked of the queue: options of the agent, limits, provider. Null for rollouts that are recorded and not asked for.';
+comment on column public.rollouts.lease_id is 'The lease of the worker that has, or had last, this rollout. Only records written under it are accepted until the rollout ends.';
+comment on column public.rollouts.attempt_of is 'The rollout that a lost attempt belongs to: its worker died, and its turns were set aside here.';
+comment on column public.rollouts.cache_key is 'Equal for rollouts of the same task, environment, agent, model and seed, in the same versions.';
+comment on column public.rollouts.logs_path is 'Logs of the environment, in the bucket logs.';
 comment on column public.rollouts.step is 'The training step of the rollout: its group''s, or the one that was given.';
 comment on column public.rollouts.rewound_at is 'When a rewind of the run hid the rollout; null if it is visible.';
 create unique index rollouts_by_age on public.rollouts (created_at desc, id);
@@ -79,7 +97,10 @@ create unique index rollouts_of_a_run_by_reward on public.rollouts (training_run
 create unique index rollouts_of_a_run_and_step on public.rollouts (training_run_id, step, id)
   include (source, status, total_reward, step_count) where rewound_at is null;
 create unique index rollouts_running on public.rollouts (training_run_id, id) where status = 'running';
-create unique index rollouts_waiting on public.rollouts (created_at, id) where status = 'pending';
+-- The queue: few rows of many.
+create unique index rollouts_waiting on public.rollouts (priority desc, created_at, id) where status = 'pending' and request is not null;
+create unique index rollouts_of_an_attempt on public.rollouts (attempt_of, id) where attempt_of is not null;
+create unique index rollouts_by_cache_key on public.rollouts (cache_key, created_at desc, id) where cache_key is not null;
 
 select internal.track_status('public.rollouts');
 select internal.pin('public.rollouts', 'training_run_id', 'group_id');
@@ -146,5 +167,5 @@ select internal.reserve('public.rollout_groups', 'rollout_count', 'completed_cou
 select internal.protect('public.rollouts',
   'internal.owns_or_owns_run(training_run_id, owner_id) and (group_id is null or internal.owns_group(group_id, training_run_id))',
   'internal.is_public_run(training_run_id)');
--- A worker's lease belongs to the functions of the queue.
-select internal.reserve('public.rollouts', 'worker_id', 'lease_expires_at', 'attempt');
+select internal.reserve('public.rollouts', 'request', 'priority', 'worker_id', 'lease_id', 'attempt', 'max_attempts', 'attempt_of', 'cancel_requested_at',
+  'delete_requested', 'cache_key');

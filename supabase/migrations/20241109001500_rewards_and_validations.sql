@@ -160,6 +160,7 @@ create table public.validations (
   training_run_id uuid,
   validator_id uuid references public.validators (id) on delete set null,
   validator_name text not null default 'default' check (validator_name <> ''),
+  validator_version integer,
   verdict text not null check (verdict in ('pass', 'fail', 'error')),
   score double precision,
   expected text,

@@ -71,15 +71,15 @@ $$;
 create function internal.interrupt_all(run_id uuid) returns void
 language plpgsql set search_path = ''
 as $$
--- Their writers are presumed to have ended; one that is still running may continue them.
+-- Their writers are presumed to have ended; one that is still running may continue them. Not what is in the queue: it has workers of its own.
 declare
   reason constant text := 'the run was resumed before this ended';
 begin
   update public.rollouts r set status = 'interrupted', status_message = reason,
     step_count = coalesce(r.step_count, (select count(*) from public.agent_states a where a.rollout_id = r.id))
-  where r.training_run_id = run_id and r.status = 'running';
+  where r.training_run_id = run_id and r.status = 'running' and r.request is null;
   update public.training_steps s set status = 'interrupted', status_message = reason where s.training_run_id = run_id and s.status = 'running';
-  update public.evaluations e set status = 'interrupted', status_message = reason where e.training_run_id = run_id and e.status = 'running';
+  update public.evaluations e set status = 'interrupted', status_message = reason where e.training_run_id = run_id and e.status = 'running' and not e.is_queued;
 end
 $$;
 
@@ -188,8 +188,10 @@ begin
     execute format(
       'update public.%I t set status = ''interrupted'', status_message = $2 %s
        from jsonb_array_elements($1) e
-       where t.id = (e ->> 0)::uuid and t.status = ''running'' and t.status_change_id = (e ->> 1)::uuid', entity,
-      case entity when 'rollouts' then ', step_count = coalesce(t.step_count, (select count(*) from public.agent_states a where a.rollout_id = t.id))' else '' end)
+       where t.id = (e ->> 0)::uuid and t.status = ''running'' and t.status_change_id = (e ->> 1)::uuid %s', entity,
+      case entity when 'rollouts' then ', step_count = coalesce(t.step_count, (select count(*) from public.agent_states a where a.rollout_id = t.id))' else '' end,
+      -- A dead worker's rollouts go back to the queue when its lease expires.
+      case entity when 'rollouts' then 'and t.request is null' else '' end)
     using entries -> entity, reason;
     get diagnostics changed = row_count;
     total := total + changed;

@@ -197,7 +197,7 @@ begin
   for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
     execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
     continue when low is null;
-    perform internal.refuse_orphans(k), internal.refuse_second_rewards(k);
+    perform internal.refuse_orphans(k), internal.refuse_unleased(k), internal.refuse_second_rewards(k);
     perform internal.merge_range('merge', k, low, high);
   end loop;
   perform set_config('openmanus_rl.in_batch', coalesce(in_batch, ''), true);
@@ -236,18 +236,18 @@ end
 $$;
 
 create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
-returns table (id uuid, training_run_id uuid, has_rewards boolean)
+returns table (id uuid, training_run_id uuid, needs_merge boolean)
 language plpgsql set search_path = ''
 as $$
--- Lock the rollouts and turns that rows are copied to, then return those that exist; for rollouts, also whether a turn's reward might be
--- the second of its step.
+-- Lock the rollouts and turns that rows are copied to, then return those that exist; for rollouts, also whether only the merge can tell
+-- which rows are refused: a turn's reward might be the second of its step, or the rollout is leased to a worker.
 declare
   rollouts_locked uuid[] := array(select r.id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share);
   turns_locked uuid[] := array(select a.id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share);
 begin
   return query
     select r.id, r.training_run_id,
-      exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
+      (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease() or exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
     from public.rollouts r where r.id = any (rollouts_locked)
     union all
     select a.id, a.training_run_id, false from public.agent_states a where a.id = any (turns_locked);
@@ -264,7 +264,7 @@ $$;
 
 -- Writing -----------------------------------------------------------------------------------------------------------------------
 
-create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false) returns jsonb
+create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false, lease_id uuid default null) returns jsonb
 language plpgsql set search_path = '' set jit = off
 as $$
 declare
@@ -283,7 +283,13 @@ begin
     select max(s.ordinal) into high from pg_temp.stage_json s where s.kind = k;
     perform internal.merge_range('type', k, 0, high);
   end loop;
+  if lease_id is not null then
+    perform set_config('openmanus_rl.leases', lease_id::text, true);
+  end if;
   answer := internal.merge_stage(kinds, all_or_nothing);
+  if lease_id is not null then
+    perform set_config('openmanus_rl.leases', '', true);
+  end if;
   answer := answer || jsonb_build_object('received', (select count(*) from pg_temp.stage_json));
 
   if return_rows then
@@ -298,7 +304,7 @@ begin
   return answer;
 end
 $$;
-comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Returns which records were refused and why.';
+comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Returns which records were refused and why. A worker gives its lease.';
 
 create function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
 returns jsonb

@@ -31,6 +31,7 @@ export type EvaluationStatus = (typeof EVALUATION_STATUSES)[number];
 
 export const ROLLOUT_STATUSES = [
   "pending",
+  "provisioning",
   "running",
   "success",
   "failed",
@@ -52,6 +53,13 @@ export const JOB_STATUSES = [
   "cancelled",
 ] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
+
+export const WORKER_STATES = [
+  "active",
+  "draining",
+  "stopped",
+] as const;
+export type WorkerState = (typeof WORKER_STATES)[number];
 
 export const STEP_PHASES = [
   "rollout",
@@ -161,6 +169,7 @@ export interface Choices {
   evaluations: { status: EvaluationStatus; kind: EvaluationKind };
   rollouts: { status: RolloutStatus; source: RolloutSource };
   jobs: { status: JobStatus };
+  workers: { state: WorkerState };
   media: { kind: MediaKind };
   validations: { verdict: Verdict };
   validation_overrides: { verdict: OverrideVerdict };

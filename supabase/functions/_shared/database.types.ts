@@ -81,19 +81,31 @@ isOneToOne: true
 "text": string | null,
 "training_run_id": string | null
             } | null,"rollouts": {
-              "attempt": number,
+              "agent": string | null,
+"attempt": number,
+"attempt_of": string | null,
+"cache_key": string | null,
+"cancel_requested_at": string | null,
+"cost_usd": number | null,
 "created_at": string,
+"delete_requested": boolean,
 "environment": string,
 "episode_number": number | null,
 "error": string | null,
 "finished_at": string | null,
 "group_id": string | null,
 "id": string,
-"lease_expires_at": string | null,
+"input_tokens": number | null,
+"lease_id": string | null,
+"logs_path": string | null,
+"max_attempts": number,
 "metadata": NonNullable<Json>,
 "model": string | null,
+"output_tokens": number | null,
 "owner_id": string | null,
 "policy_version": number | null,
+"priority": number,
+"request": Json | null,
 "result": Json | null,
 "rewound_at": string | null,
 "seed": number | null,
@@ -138,14 +150,14 @@ isOneToOne: true
                   ]
                 },"environments": {
                   Row: {
-                    "created_at": string,"description": string | null,"id": string,"kind": string | null,"name": string,"owner_id": string | null,"source": string | null,"spec": NonNullable<Json>,"updated_at": string
+                    "created_at": string,"description": string | null,"id": string,"kind": string | null,"name": string,"owner_id": string | null,"source": string | null,"spec": NonNullable<Json>,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name": string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name": string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
                   }
                   Update: {
-                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name"?: string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name"?: string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     
@@ -184,14 +196,14 @@ isOneToOne: false
                   ]
                 },"evaluations": {
                   Row: {
-                    "checkpoint_id": string | null,"created_at": string,"environment": string | null,"finished_at": string | null,"id": string,"kind": string,"mean_reward": number | null,"mean_turns": number | null,"measured": (string)[],"metadata": NonNullable<Json>,"model": string | null,"name": string | null,"owner_id": string | null,"progress": number | null,"rewound_at": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"success_rate": number | null,"timeline": number,"training_run_id": string | null,"updated_at": string
+                    "checkpoint_id": string | null,"created_at": string,"environment": string | null,"finished_at": string | null,"id": string,"is_queued": boolean,"kind": string,"mean_reward": number | null,"mean_turns": number | null,"measured": (string)[],"metadata": NonNullable<Json>,"model": string | null,"name": string | null,"owner_id": string | null,"progress": number | null,"rewound_at": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"success_rate": number | null,"timeline": number,"training_run_id": string | null,"updated_at": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"measured"?: (string)[],"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"is_queued"?: boolean,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"measured"?: (string)[],"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
                   }
                   Update: {
-                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"measured"?: (string)[],"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
+                    "checkpoint_id"?: string | null,"created_at"?: string,"environment"?: string | null,"finished_at"?: string | null,"id"?: string,"is_queued"?: boolean,"kind"?: string,"mean_reward"?: number | null,"mean_turns"?: number | null,"measured"?: (string)[],"metadata"?: NonNullable<Json>,"model"?: string | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: number | null,"rewound_at"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"success_rate"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"updated_at"?: string
                   }
                   Relationships: [
                     {
@@ -601,7 +613,7 @@ isOneToOne: false
                   ]
                 },"rollouts": {
                   Row: {
-                    "attempt": number,"created_at": string,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"lease_expires_at": string | null,"metadata": NonNullable<Json>,"model": string | null,"owner_id": string | null,"policy_version": number | null,"result": Json | null,"rewound_at": string | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"timeline": number,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null,"agent_states": {
+                    "agent": string | null,"attempt": number,"attempt_of": string | null,"cache_key": string | null,"cancel_requested_at": string | null,"cost_usd": number | null,"created_at": string,"delete_requested": boolean,"environment": string,"episode_number": number | null,"error": string | null,"finished_at": string | null,"group_id": string | null,"id": string,"input_tokens": number | null,"lease_id": string | null,"logs_path": string | null,"max_attempts": number,"metadata": NonNullable<Json>,"model": string | null,"output_tokens": number | null,"owner_id": string | null,"policy_version": number | null,"priority": number,"request": Json | null,"result": Json | null,"rewound_at": string | null,"seed": number | null,"source": string,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"step": number | null,"step_count": number | null,"task_description": string | null,"task_id": string | null,"timeline": number,"total_reward": number | null,"training_run_id": string | null,"updated_at": string,"video_path": string | null,"worker_id": string | null,"agent_states": {
               "action": string | null,
 "chat": (number)[] | null,
 "created_at": string,
@@ -633,13 +645,19 @@ isOneToOne: false
                   }
                   ComputedFields: "agent_states" | "rewards"
                   Insert: {
-                    "attempt"?: number,"created_at"?: string,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                    "agent"?: string | null,"attempt"?: number,"attempt_of"?: string | null,"cache_key"?: string | null,"cancel_requested_at"?: string | null,"cost_usd"?: number | null,"created_at"?: string,"delete_requested"?: boolean,"environment": string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"input_tokens"?: number | null,"lease_id"?: string | null,"logs_path"?: string | null,"max_attempts"?: number,"metadata"?: NonNullable<Json>,"model"?: string | null,"output_tokens"?: number | null,"owner_id"?: string | null,"policy_version"?: number | null,"priority"?: number,"request"?: Json | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
                   }
                   Update: {
-                    "attempt"?: number,"created_at"?: string,"environment"?: string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"lease_expires_at"?: string | null,"metadata"?: NonNullable<Json>,"model"?: string | null,"owner_id"?: string | null,"policy_version"?: number | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
+                    "agent"?: string | null,"attempt"?: number,"attempt_of"?: string | null,"cache_key"?: string | null,"cancel_requested_at"?: string | null,"cost_usd"?: number | null,"created_at"?: string,"delete_requested"?: boolean,"environment"?: string,"episode_number"?: number | null,"error"?: string | null,"finished_at"?: string | null,"group_id"?: string | null,"id"?: string,"input_tokens"?: number | null,"lease_id"?: string | null,"logs_path"?: string | null,"max_attempts"?: number,"metadata"?: NonNullable<Json>,"model"?: string | null,"output_tokens"?: number | null,"owner_id"?: string | null,"policy_version"?: number | null,"priority"?: number,"request"?: Json | null,"result"?: Json | null,"rewound_at"?: string | null,"seed"?: number | null,"source"?: string,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"step"?: number | null,"step_count"?: number | null,"task_description"?: string | null,"task_id"?: string | null,"timeline"?: number,"total_reward"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"video_path"?: string | null,"worker_id"?: string | null
                   }
                   Relationships: [
                     {
+      foreignKeyName: "rollouts_attempt_of_fkey"
+      columns: ["attempt_of"]
+isOneToOne: false
+      referencedRelation: "rollouts"
+      referencedColumns: ["id"]
+    },{
       foreignKeyName: "rollouts_group_id_fkey"
       columns: ["group_id"]
 isOneToOne: false
@@ -705,14 +723,14 @@ isOneToOne: false
                   ]
                 },"tasks": {
                   Row: {
-                    "created_at": string,"description": string,"environment": string | null,"expected_answer": string | null,"external_id": string | null,"id": string,"metadata": NonNullable<Json>,"name": string | null,"owner_id": string | null,"split": string | null,"updated_at": string
+                    "created_at": string,"description": string,"environment": string | null,"expected_answer": string | null,"external_id": string | null,"files_path": string | null,"id": string,"metadata": NonNullable<Json>,"name": string | null,"owner_id": string | null,"solution": Json | null,"split": string | null,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"description": string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"split"?: string | null,"updated_at"?: string
+                    "created_at"?: string,"description": string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"files_path"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"solution"?: Json | null,"split"?: string | null,"updated_at"?: string,"version"?: number
                   }
                   Update: {
-                    "created_at"?: string,"description"?: string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"split"?: string | null,"updated_at"?: string
+                    "created_at"?: string,"description"?: string,"environment"?: string | null,"expected_answer"?: string | null,"external_id"?: string | null,"files_path"?: string | null,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string | null,"owner_id"?: string | null,"solution"?: Json | null,"split"?: string | null,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     
@@ -830,14 +848,14 @@ isOneToOne: false
                   ]
                 },"validations": {
                   Row: {
-                    "actual": string | null,"created_at": string,"details": Json | null,"expected": string | null,"id": string,"message": string | null,"rollout_id": string,"score": number | null,"training_run_id": string | null,"updated_at": string,"validator_id": string | null,"validator_name": string,"verdict": string
+                    "actual": string | null,"created_at": string,"details": Json | null,"expected": string | null,"id": string,"message": string | null,"rollout_id": string,"score": number | null,"training_run_id": string | null,"updated_at": string,"validator_id": string | null,"validator_name": string,"validator_version": number | null,"verdict": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id": string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"verdict": string
+                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id": string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"validator_version"?: number | null,"verdict": string
                   }
                   Update: {
-                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id"?: string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"verdict"?: string
+                    "actual"?: string | null,"created_at"?: string,"details"?: Json | null,"expected"?: string | null,"id"?: string,"message"?: string | null,"rollout_id"?: string,"score"?: number | null,"training_run_id"?: string | null,"updated_at"?: string,"validator_id"?: string | null,"validator_name"?: string,"validator_version"?: number | null,"verdict"?: string
                   }
                   Relationships: [
                     {
@@ -856,14 +874,14 @@ isOneToOne: false
                   ]
                 },"validators": {
                   Row: {
-                    "created_at": string,"external_id": string,"id": string,"kind": string,"spec": NonNullable<Json>,"task_id": string,"updated_at": string
+                    "created_at": string,"external_id": string,"id": string,"kind": string,"spec": NonNullable<Json>,"task_id": string,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string,"version"?: number
                   }
                   Update: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     {
@@ -873,6 +891,20 @@ isOneToOne: false
       referencedRelation: "tasks"
       referencedColumns: ["id"]
     }
+                  ]
+                },"workers": {
+                  Row: {
+                    "heartbeat_at": string,"host": string | null,"id": string,"infra": NonNullable<Json>,"max_rollouts": number,"name": string,"owner_id": string | null,"pid": number | null,"providers": (string)[],"started_at": string,"state": string,"stopped_at": string | null,"version": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "heartbeat_at"?: string,"host"?: string | null,"id"?: string,"infra"?: NonNullable<Json>,"max_rollouts"?: number,"name": string,"owner_id"?: string | null,"pid"?: number | null,"providers"?: (string)[],"started_at"?: string,"state"?: string,"stopped_at"?: string | null,"version"?: string | null
+                  }
+                  Update: {
+                    "heartbeat_at"?: string,"host"?: string | null,"id"?: string,"infra"?: NonNullable<Json>,"max_rollouts"?: number,"name"?: string,"owner_id"?: string | null,"pid"?: number | null,"providers"?: (string)[],"started_at"?: string,"state"?: string,"stopped_at"?: string | null,"version"?: string | null
+                  }
+                  Relationships: [
+                    
                   ]
                 }
           }
@@ -906,19 +938,31 @@ isOneToOne: false
                 },"rewards": {
                   Row: {
                     "created_at": string | null,"details": Json | null,"id": string | null,"reward": number | null,"reward_type": string | null,"rollout_id": string | null,"step_number": number | null,"training_run_id": string | null,"rollouts": {
-              "attempt": number,
+              "agent": string | null,
+"attempt": number,
+"attempt_of": string | null,
+"cache_key": string | null,
+"cancel_requested_at": string | null,
+"cost_usd": number | null,
 "created_at": string,
+"delete_requested": boolean,
 "environment": string,
 "episode_number": number | null,
 "error": string | null,
 "finished_at": string | null,
 "group_id": string | null,
 "id": string,
-"lease_expires_at": string | null,
+"input_tokens": number | null,
+"lease_id": string | null,
+"logs_path": string | null,
+"max_attempts": number,
 "metadata": NonNullable<Json>,
 "model": string | null,
+"output_tokens": number | null,
 "owner_id": string | null,
 "policy_version": number | null,
+"priority": number,
+"request": Json | null,
 "result": Json | null,
 "rewound_at": string | null,
 "seed": number | null,
@@ -1022,11 +1066,20 @@ isOneToOne: false
         isOneToOne: true
         isSetofReturn: true
       } },
+"cancel_rollouts":
+{ Args: { "rollout_ids": (string)[] }; Returns: Json
+                           },
 "change_status":
 { Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
                            },
+"claim_rollouts":
+{ Args: { "lease_seconds"?: number,"providers"?: (string)[],"wanted"?: number,"worker_id": string }; Returns: Json
+                           },
 "compare_evaluations":
 { Args: { "baseline_id": string,"evaluation_id": string }; Returns: Json
+                           },
+"delete_rollouts":
+{ Args: { "rollout_ids": (string)[] }; Returns: Json
                            },
 "find_rollouts":
 { Args: { "after"?: Json,"budget_ms"?: number,"filters"?: Json,"page_size"?: number }; Returns: Json
@@ -1049,7 +1102,7 @@ isOneToOne: false
 { Args: { "current_step"?: number,"progress"?: number,"run_id": string }; Returns: string
                            },
 "ingest":
-{ Args: { "all_or_nothing"?: boolean,"batch": Json,"return_rows"?: boolean }; Returns: Json
+{ Args: { "all_or_nothing"?: boolean,"batch": Json,"lease_id"?: string,"return_rows"?: boolean }; Returns: Json
                            },
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
@@ -1082,8 +1135,32 @@ isOneToOne: false
 "override_validation":
 { Args: { "reason": string,"rollout_id": string,"validation_id"?: string,"verdict": string }; Returns: Json
                            },
+"queue_overview":
+{ Args: { "listed"?: number }; Returns: Json
+                           },
+"register_worker":
+{ Args: { "worker": Json }; Returns: Json
+                           },
+"release_rollouts":
+{ Args: { "counts"?: boolean,"lease_ids": (string)[],"reason"?: string,"worker_id": string }; Returns: number
+                           },
+"renew_rollouts":
+{ Args: { "lease_ids": (string)[],"lease_seconds"?: number,"worker_id": string }; Returns: Json
+                           },
+"request_evaluation":
+{ Args: { "request": Json,"request_id"?: string }; Returns: Json
+                           },
+"request_rollouts":
+{ Args: { "request": Json,"request_id"?: string }; Returns: Json
+                           },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_rewinds"?: Json,"known_step"?: number,"known_timeline"?: number,"may_begin"?: boolean,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
+                           },
+"retire_worker":
+{ Args: { "worker_id": string }; Returns: number
+                           },
+"retry_rollouts":
+{ Args: { "rollout_ids": (string)[] }; Returns: Json
                            },
 "rewards":
 { Args: { "": Database["public"]['Tables']["rollouts"]['Row'] }; Returns: { error: true } & "the function public.rewards with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
@@ -1132,11 +1209,17 @@ isOneToOne: false
 "search_rollout":
 { Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json
                            },
+"stop_workers":
+{ Args: { "worker_ids": (string)[] }; Returns: number
+                           },
 "task_facets":
 { Args: Record<PropertyKey, never>; Returns: Json
                            },
 "task_history":
 { Args: { "buckets"?: number,"sample"?: number,"task_id": string }; Returns: Json
+                           },
+"task_results":
+{ Args: { "sample"?: number,"task_id": string }; Returns: Json
                            },
 "tool_calls":
 { Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.tool_calls with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
