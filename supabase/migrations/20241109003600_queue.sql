@@ -799,6 +799,7 @@ begin
   perform internal.check_range('listed', listed, 0, 1000);
   return jsonb_build_object(
     'waiting', (select count(*) from public.rollouts r where r.status = 'pending' and r.request is not null),
+    'held_count', (select count(*) from internal.leases_now()),
     'oldest_waiting_at', (select min(r.created_at) from public.rollouts r where r.status = 'pending' and r.request is not null),
     'next', (select coalesce(jsonb_agg(to_jsonb(n)), '[]') from (
         select r.id, r.task_id, left(r.task_description, 200) as task_description, r.environment, r.agent, r.model, r.priority, r.attempt, r.created_at, r.request ->> 'provider' as provider
