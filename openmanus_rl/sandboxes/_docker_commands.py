@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from openmanus_rl.sandboxes._commands import as_arguments
 from openmanus_rl.sandboxes._docker_network import can_enter_namespaces
+from openmanus_rl.sandboxes._extras import require
 from openmanus_rl.sandboxes._marked import end_marked
 from openmanus_rl.sandboxes.base import CommandResult, SandboxError
 
@@ -89,12 +90,13 @@ def _wait(client: docker.DockerClient, exec_id: str, output: _Output, deadline: 
 
 def _end(client: docker.DockerClient, container: Container, exec_id: str, mark: str, user: str | None) -> None:
     if can_enter_namespaces():
+        # The engine may take seconds to notice; these processes are gone.
         end_marked(RUN_VARIABLE, mark)
-    else:
-        script = client.api.exec_create(
-            container.id, ["sh", "-c", _END_SCRIPT], environment={"MARK": f"{RUN_VARIABLE}={mark}"}, user=user or ""
-        )["Id"]
-        client.api.exec_start(script)
+        return
+    script = client.api.exec_create(
+        container.id, ["sh", "-c", _END_SCRIPT], environment={"MARK": f"{RUN_VARIABLE}={mark}"}, user=user or ""
+    )["Id"]
+    client.api.exec_start(script)
     deadline = time.monotonic() + _END_SECONDS
     while client.api.exec_inspect(exec_id)["Running"]:
         if time.monotonic() > deadline:
@@ -118,8 +120,7 @@ class _Output(threading.Thread):
 
     def run(self) -> None:
         """Read until the end."""
-        from docker.utils.socket import frames_iter
-
+        frames_iter = require("docker.utils.socket", extra="docker").frames_iter
         with suppress(OSError, ValueError):
             for number, data in frames_iter(self._stream, tty=False):
                 kept = self._kept[number]
@@ -142,9 +143,6 @@ class _Output(threading.Thread):
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.join(_GRACE_SECONDS)
-        with suppress(OSError):
-            self._stream.close()
-            # The response of the request holds the connection as well.
-            response = getattr(self._stream, "_response", None)
-            if response is not None:
-                response.close()
+        with suppress(OSError, ValueError):
+            # The response holds the connection.
+            getattr(self._stream, "_response", self._stream).close()

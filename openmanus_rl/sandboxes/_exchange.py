@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from urllib.parse import SplitResult
 
 from openmanus_rl.sandboxes.base import HttpResponse
 
-__all__ = ["exchange"]
+__all__ = ["connect_to_url", "exchange"]
+
+
+def connect_to_url(parts: SplitResult, timeout_seconds: float) -> socket.socket:
+    """Return a connection to the host of a URL."""
+    default = 443 if parts.scheme == "https" else 80
+    connection = socket.create_connection((parts.hostname or "", parts.port or default), timeout_seconds)
+    if parts.scheme != "https":
+        return connection
+    return ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname)
 
 
 def exchange(

@@ -104,11 +104,16 @@ class Episode(Protocol):
 class Sandbox(Protocol):
     """A started environment. What it does not have (a shell, a URL, an episode) is None or raises `SandboxError`."""
 
-    kind: str
-    url: str | None
-    """What the agent opens, reachable from the worker."""
-    services: Mapping[str, Address]
-    episode: Episode | None
+    @property
+    def kind(self) -> str: ...
+    @property
+    def url(self) -> str | None:
+        """Return what the agent opens, reachable from the worker."""
+
+    @property
+    def services(self) -> Mapping[str, Address]: ...
+    @property
+    def episode(self) -> Episode | None: ...
 
     def run(
         self,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
     from docker.models.networks import Network
 
-__all__ = ["OWNER_LABEL", "ROLLOUT_LABEL", "DockerProvider", "DockerSandbox"]
+__all__ = ["OWNER_LABEL", "ROLLOUT_LABEL", "DockerProvider", "DockerSandbox", "check_engine"]
 
 ROLLOUT_LABEL = "openmanus-rl.rollout"
 OWNER_LABEL = "openmanus-rl.owner"
@@ -44,6 +44,8 @@ _ENGINE_SECONDS = 120
 _REMOVE_ATTEMPTS = 20
 _LOG_OPTIONS = {"max-size": "4m", "max-file": "2"}
 _LOG_LINES = 5000
+_KILLED = 137
+_DEATH_SECONDS = 0.3
 # What entry points need to prepare folders and to change to another user; none of it reaches beyond the container.
 _CAPABILITIES = [
     "AUDIT_WRITE",
@@ -56,8 +58,7 @@ _CAPABILITIES = [
     "SETGID",
     "SETUID",
 ]
-# Not `sleep infinity`: the first process of a container must also take note of others that have ended.
-_IDLE = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
+_IDLE = ["sleep", "infinity"]
 
 
 class DockerProvider:
@@ -170,6 +171,8 @@ class DockerSandbox(ServiceSandbox):
             labels=self._labels,
             environment=service.environment,
             user=service.user,
+            # Else processes that were killed would count for ever: few programs wait for children that are not theirs.
+            init=True,
             network=self._network.name,
             networking_config={self._network.name: self._client.api.create_endpoint_config(aliases=[name])},
             cap_drop=["ALL"],
@@ -237,11 +240,12 @@ class DockerSandbox(ServiceSandbox):
         with engine_errors(f"service {service}"):
             container.reload()
             state = container.attrs["State"]
-            if state["Running"]:
+            exceeds_disk = self._disk is not None and service in self._disk.exceeded
+            if state["Running"] and not exceeds_disk:
                 return
             shown = container.logs(tail=20).decode(errors="replace").strip()[-2000:]
         reason = f"ended with exit code {state['ExitCode']}"
-        if self._disk is not None and service in self._disk.exceeded:
+        if exceeds_disk:
             reason = f"was stopped: it wrote more than {self.spec.services[service].resources.disk} bytes"
         elif state.get("OOMKilled"):
             reason = f"was stopped: it used more than {self.spec.services[service].resources.memory} bytes of memory"
@@ -276,6 +280,8 @@ class DockerSandbox(ServiceSandbox):
         except SandboxError:
             self.check_service(name)  # That it died says more.
             raise
+        if result.exit_code == _KILLED:
+            time.sleep(_DEATH_SECONDS)  # The engine notices a little later that all of the container is gone.
         if result.exit_code != 0:
             self.check_service(name)
         return result
@@ -346,6 +352,11 @@ def _connect() -> docker.DockerClient:
         client: docker.DockerClient = library.from_env(timeout=_ENGINE_SECONDS)
         client.ping()
     return client
+
+
+def check_engine() -> None:
+    """Raise `SandboxError` if there is no Docker engine."""
+    _connect().close()
 
 
 @contextmanager
