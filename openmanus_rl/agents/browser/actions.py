@@ -9,7 +9,7 @@ from typing import Any
 from openmanus_rl.agents.browser.session import BrowserSession
 from openmanus_rl.agents.toolbox import declare
 
-__all__ = ["DECLARATIONS", "ACTION_NAMES", "Pointer"]
+__all__ = ["ACTION_NAMES", "DECLARATIONS", "Pointer"]
 
 _LONGEST_WAIT_SECONDS = 30.0
 _LONGEST_TEXT_CHARACTERS = 20_000
@@ -104,9 +104,7 @@ class Pointer:
 
     def press(self, keys: Any) -> None:
         """Press keys together: "ctrl+a", or a list."""
-        names = keys.split("+") if isinstance(keys, str) and keys.strip("+") else keys
-        if names == "+" or not isinstance(names, (str, list)) or not names:
-            names = ["+"] if keys == "+" else _reject("keys must be a text such as Control+A, or a list of keys")
+        names = keys if isinstance(keys, list) else ["+"] if keys == "+" else str(keys).split("+")
         self._session.page.keyboard.press("+".join(_key(name) for name in names))
 
     def hold(self, arguments: Arguments, *, is_down: bool) -> None:
@@ -241,7 +239,3 @@ def _number(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} must be a finite number")
     return number
-
-
-def _reject(message: str) -> Any:
-    raise TypeError(message)

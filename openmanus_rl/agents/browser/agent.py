@@ -22,9 +22,9 @@ from openmanus_rl.sandboxes.base import Sandbox
 __all__ = ["BrowserAgent", "BrowserAgentOptions", "BrowserTools"]
 
 _SYSTEM = (
-    "You are an agent that solves a task in a web browser. You see the page as a screenshot and act on it step by step. "
-    "Only the pages of the environment can be opened. Nobody answers questions: decide yourself. When the task is done, "
-    "call submit with the answer and nothing else in it, or with an empty answer if none is asked for."
+    "You are an agent that solves a task in a web browser. You see the page as a screenshot and act on it step by "
+    "step. Only the pages of the environment can be opened. Nobody answers questions: decide yourself. When the task "
+    "is done, call submit with the answer and nothing else in it, or with an empty answer if none is asked for."
 )
 _SUBMIT = declare("submit", "Submit the final answer. This ends the task.", {"answer": {"type": "string"}}, {})
 
@@ -97,7 +97,6 @@ class BrowserTools:
     def __init__(self, session: BrowserSession, *, is_normalized: bool) -> None:
         self._session = session
         self._pointer = Pointer(session, is_normalized=is_normalized)
-        self._image: bytes | None = None
 
     def look(self, outcomes: Sequence[Outcome]) -> Sight:
         """Return the page as it is now; after an action, that is its screenshot."""
