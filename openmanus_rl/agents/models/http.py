@@ -124,9 +124,14 @@ class ModelServer:
 
 def events_in(chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a stream of server-sent events, up to `[DONE]`."""
-    rest = b""
+    # Joined only at the end of a line: a long one in small pieces would be copied for each of them.
+    pending: list[bytes] = []
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
+        pending.append(chunk)
+        if b"\n" not in chunk:
+            continue
+        *lines, rest = b"".join(pending).split(b"\n")
+        pending = [rest]
         for line in lines:
             if not line.startswith(b"data:"):
                 continue
