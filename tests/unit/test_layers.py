@@ -34,7 +34,8 @@ MAY_IMPORT |= {
     "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
     "sandboxes": BASE | {"records", "sandboxes"},
     "verification": BASE | {"records", "sandboxes", "verification"},
-    "agents": BASE | {"records", "sandboxes", "agents"},
+    # transport for how retries are paced; the agents' own HTTP is to model servers, not to Supabase.
+    "agents": BASE | {"records", "transport", "sandboxes", "agents"},
     "tasks": _LOWER | {"managers", "tasks"},
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
