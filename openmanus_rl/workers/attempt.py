@@ -71,9 +71,7 @@ class Attempt:
         self._folder = folder
         self._cache = cache
         self._tell = tell
-        leased = LeasedRecording(
-            recording, rollout_id=claim.rollout_id, lease_id=claim.lease_id, run_id=claim.run_id
-        )
+        leased = LeasedRecording(recording, rollout_id=claim.rollout_id, lease_id=claim.lease_id, run_id=claim.run_id)
         self._rollout = AdoptedRollout(leased, claim.rollout_id)
         self._recorder: LimitedRecorder | None = None
         self._sandbox: Sandbox | None = None
@@ -159,8 +157,8 @@ class Attempt:
         except Stopped as stopped:
             if stopped.reason != "timeout":
                 raise
-            message = f"verification did not end within {VERIFY_SECONDS:g} seconds"
-            return Outcome("error", error=message, answer=answer)
+            late = f"verification did not end within {VERIFY_SECONDS:g} seconds"
+            return Outcome("error", error=late, answer=answer)
         status, message = judge(verdicts, limit)
         return Outcome(status, message, error=message if status == "error" else None, answer=answer, verdicts=verdicts)
 

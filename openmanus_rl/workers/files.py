@@ -19,7 +19,9 @@ def fetch_task_files(path: str, folder: Path, *, cache: Path) -> Path:
     """Unpack the archive at this path of the bucket into a folder, and return the folder."""
     name = PurePosixPath(path)
     if name.is_absolute() or ".." in name.parts or len(name.parts) != 2:
-        raise InvalidInput(f"files_path {path!r:.200}: not a path of the bucket {TASK_FILES_BUCKET}", field="files_path")
+        raise InvalidInput(
+            f"files_path {path!r:.200}: not a path of the bucket {TASK_FILES_BUCKET}", field="files_path"
+        )
     make_private(cache)
     archive = cache / "_".join(name.parts)
     if not archive.exists():

@@ -109,7 +109,10 @@ class Worker:
         self._recording = Recording(self._settings, run_id=None)
         self._register()
         self._renewer = Renewer(
-            self.id, self._leases, lease_seconds=self._lease_seconds, interval_seconds=min(_RENEW_SECONDS, self._lease_seconds / 4)
+            self.id,
+            self._leases,
+            lease_seconds=self._lease_seconds,
+            interval_seconds=min(_RENEW_SECONDS, self._lease_seconds / 4),
         )
         try:
             while not self._is_finished():
