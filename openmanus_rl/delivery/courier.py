@@ -17,8 +17,9 @@ from openmanus_rl.delivery.batches import Batch, Load, load_in_parts, without_le
 from openmanus_rl.delivery.ending import Ending
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
-from openmanus_rl.errors import OpenManusError, TransientError
+from openmanus_rl.errors import LocalFileError, OpenManusError, TransientError
 from openmanus_rl.spool.files import is_alive
+from openmanus_rl.spool.run_state import forget_old_runs
 from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Courier:
         `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
         """
         remove_done(self._root)
+        with suppress(OSError, LocalFileError):
+            forget_old_runs(self._root)
         backoff = _FIRST_BACKOFF_SECONDS
         quiet_since = failing_since = time.monotonic()
         while True:

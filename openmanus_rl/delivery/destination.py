@@ -38,12 +38,12 @@ def connect(settings: Settings) -> Sink:
 
 
 def _client(settings: Settings) -> Client:
-    with _somebody_may_start_it():
+    with _stopped_stack_is_transient():
         return get_client(settings)
 
 
 def _database_url(settings: Settings) -> str | None:
-    with _somebody_may_start_it():
+    with _stopped_stack_is_transient():
         return find_database_url(settings)
 
 
@@ -54,7 +54,7 @@ def _known_url(settings: Settings) -> str:
 
 
 @contextmanager
-def _somebody_may_start_it() -> Iterator[None]:
+def _stopped_stack_is_transient() -> Iterator[None]:
     try:
         yield
     except StackError as error:
