@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,9 @@ def main() -> None:
 
 
 def _send(connection: socket.socket, **message: Any) -> None:
-    try:
+    # Without a worker, `_listen` ends the attempt.
+    with suppress(OSError):
         connection.sendall(json.dumps(message).encode() + b"\n")
-    except OSError:
-        # The worker is gone; `_listen` ends the attempt.
-        pass
 
 
 def _listen(connection: socket.socket, messages: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:

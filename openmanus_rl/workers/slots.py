@@ -43,7 +43,7 @@ class Slot:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Signals from the terminal are the worker's to handle. Killing the group ends all that an agent started.
+                # Signals of the terminal are the worker's. Killing the group ends all that an agent started.
                 start_new_session=True,
                 pass_fds=[theirs.fileno()],
                 env=_child.environment(OPENMANUS_RL_HOME=str(settings.home)),
@@ -102,8 +102,6 @@ class Slot:
     def close(self, *, within_seconds: float) -> None:
         """Let the process end, or kill it."""
         self.socket.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(within_seconds)
-        except subprocess.TimeoutExpired:
-            pass
         self.kill()

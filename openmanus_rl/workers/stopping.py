@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Literal
 
@@ -38,7 +39,7 @@ class Stopper:
         self.reason: Reason | None = None
         self._is_interruptible = False
         for reason, number in SIGNALS.items():
-            signal.signal(number, lambda _number, _frame, reason=reason: self._stop(reason, _frame))
+            signal.signal(number, partial(self._stop, reason))
         # The worker decides what happens on Ctrl-C.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -63,7 +64,7 @@ class Stopper:
         if self.reason is not None and self.reason != "timeout":
             raise Stopped(self.reason)
 
-    def _stop(self, reason: Reason, _frame: FrameType | None) -> None:
+    def _stop(self, reason: Reason, _number: int, _frame: FrameType | None) -> None:
         # A timeout concerns the block only; the others the attempt.
         if reason != "timeout":
             self.reason = self.reason or reason

@@ -15,7 +15,7 @@ from typing import Literal
 
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.managers.queue import QueueManager
-from openmanus_rl.recorder.leased import AdoptedRollout, LeasedRecording
+from openmanus_rl.recorder.leased import LeasedRecording
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.sandboxes.providers import available_kinds, remove_rollout
