@@ -1,4 +1,4 @@
-"""What the tests of agents share: a sandbox in a folder, a rollout that remembers, a server that speaks as models do."""
+"""What the tests of agents share: a sandbox in a folder, a rollout that remembers, a server that speaks like models."""
 
 from __future__ import annotations
 
