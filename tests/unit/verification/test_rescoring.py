@@ -96,6 +96,14 @@ def test_an_expected_answer_alone_is_scored_by_the_default_validator() -> None:
     assert list(rescore([past("x", None, status="completed", validators=[])])) == [[]]
 
 
+def test_a_validator_that_is_wrong_is_an_error_of_its_own() -> None:
+    wrong: Any = ValidatorSpec("python", ["no object"], id="v1")  # type: ignore[arg-type]
+
+    for validator in (wrong, ValidatorSpec("magic", id="v1")):
+        found = only(past("paris", "fail", validators=[validator]))
+        assert (found.change, found.status_after) == ("changed", "error")
+
+
 def test_validators_are_chosen_by_id_or_name() -> None:
     other = ValidatorSpec("exact", {"expected": "x"}, name="second", id="v3")
     rollout = past("paris", "fail", validators=[LENIENT, other])
