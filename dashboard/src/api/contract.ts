@@ -16,6 +16,7 @@ import {
   ROLLOUT_STATUSES,
   RUN_STATUSES,
   VISIBILITIES,
+  WORKER_STATES,
 } from "../../../supabase/functions/_shared/constants.ts";
 
 const text = v.string();
@@ -350,6 +351,81 @@ const taskHistory = fields({
   })),
 });
 
+// The queue --------------------------------------------------------------------------------------------------------------
+
+const queuedRollout = v.looseObject({ id, status: rolloutStatus });
+const workerState = v.picklist(WORKER_STATES);
+
+/** What a worker gets: all that it needs to work on a rollout. */
+const claim = fields({
+  rollout: queuedRollout,
+  lease_id: id,
+  task: maybe(v.looseObject({ id, validators: list(row) })),
+  /** Null for an environment that nobody described. */
+  environment: maybe(fields({ id, name: text, version: count, kind: maybe(text), spec: json })),
+});
+
+const waitingRollout = {
+  id,
+  task_id: maybe(id),
+  task_description: maybe(text),
+  environment: text,
+  agent: text,
+  model: maybe(text),
+  attempt: count,
+  created_at: time,
+};
+
+const queueOverview = fields({
+  waiting: count,
+  oldest_waiting_at: maybe(time),
+  next: list(fields({ ...waitingRollout, priority: count, provider: text })),
+  held: list(fields({
+    ...waitingRollout,
+    status: rolloutStatus,
+    started_at: maybe(time),
+    worker_id: id,
+    claimed_at: time,
+    expires_at: time,
+    cancelling: flag,
+    turns: count,
+  })),
+  workers: list(fields({
+    id,
+    name: text,
+    host: maybe(text),
+    pid: maybe(count),
+    version: maybe(text),
+    max_rollouts: count,
+    providers: list(text),
+    state: workerState,
+    infra: json,
+    heartbeat_at: time,
+    started_at: time,
+    stopped_at: maybe(time),
+    held: count,
+    is_silent: flag,
+  })),
+});
+
+const taskResult = fields({
+  agent: maybe(text),
+  model: maybe(text),
+  rollouts: count,
+  completed: count,
+  verified: count,
+  solved: count,
+  success_rate: maybe(number),
+  mean_reward: maybe(number),
+  mean_turns: maybe(number),
+  cost_usd: maybe(number),
+  input_tokens: maybe(count),
+  output_tokens: maybe(count),
+  last_at: time,
+  /** The probability that one of k rollouts solves the task, by k; null without a completed one. */
+  pass_at: maybe(v.record(text, number)),
+});
+
 // All of them ------------------------------------------------------------------------------------------------------------
 
 type Functions = Database["public"]["Functions"];
@@ -359,7 +435,9 @@ type Called = {
 }[keyof Functions];
 
 export const results = {
+  cancel_rollouts: list(queuedRollout),
   change_status: v.looseObject({ id, status: text }),
+  claim_rollouts: fields({ state: workerState, claims: list(claim) }),
   compare_evaluations: fields({
     evaluation,
     baseline: evaluation,
@@ -367,6 +445,7 @@ export const results = {
     newly_solved: count,
     newly_broken: count,
   }),
+  delete_rollouts: fields({ deleted: list(id), stopping: list(id) }),
   find_rollouts: foundRollouts,
   generation_prompt: maybe(list(maybe(count))),
   group_comparison: groupComparison,
@@ -392,7 +471,18 @@ export const results = {
     rollout: v.looseObject({ id, status: rolloutStatus }),
     override: v.looseObject({ id, verdict: maybe(v.picklist(OVERRIDE_VERDICTS)), reason: text }),
   }),
+  queue_overview: queueOverview,
+  register_worker: fields({ worker_id: id }),
+  release_rollouts: count,
+  renew_rollouts: fields({
+    state: workerState,
+    leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),
+  }),
+  request_evaluation: fields({ evaluation: row, rollouts: list(queuedRollout) }),
+  request_rollouts: fields({ rollouts: list(queuedRollout), reused: list(id) }),
   resume_run: fields({ rewinds: list(count), next_step: count, next_episode: count }),
+  retire_worker: count,
+  retry_rollouts: list(queuedRollout),
   rollout_outline: outline,
   rollout_rewards: list(fields({ reward_type: text, sum: double, count, min: double, max: double })),
   rollout_turns: list(turn),
@@ -418,8 +508,10 @@ export const results = {
     matches: list(fields({ step_number: count, field: text, snippet: text, at: count })),
     more: flag,
   }),
+  stop_workers: count,
   task_facets: fields({ environments: list(text), splits: list(text) }),
   task_history: taskHistory,
+  task_results: list(taskResult),
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,

@@ -14,6 +14,8 @@ from openmanus_rl.managers.batches import Refusal
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
+from .queues import Queue
+from .queues import call as call_queue
 from .worlds import World, fill
 from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
 
@@ -105,7 +107,78 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask(*({"agent_state_id": world[name]} for name in ("turn", "bare turn", "odd turn")))
         case "turn_generation":
             return ask(*({"generation_id": generation} for generation in generations))
+        case "task_results":
+            queue = Queue(db)
+            queue.request()
+            tasks = [queue.tasks[0], *(world[name] for name in ("task", "bare task", "task 0", "task 2"))]
+            return ask(*({"task_id": task} for task in tasks))
+        case _ if function in QUEUE_FUNCTIONS:
+            return queue_answers(db, function)
     raise AssertionError(f"{function} is new: call it here, on data that shows all it can answer")
+
+
+QUEUE_FUNCTIONS = {
+    "cancel_rollouts", "claim_rollouts", "delete_rollouts", "queue_overview", "register_worker", "release_rollouts",
+    "renew_rollouts", "request_evaluation", "request_rollouts", "retire_worker", "retry_rollouts", "stop_workers",
+}  # fmt: skip
+
+
+def queue_answers(db: Connection, function: str) -> list[Any]:
+    """Return the answers of a function of the queue, about rollouts that wait, that a worker has, and that ended."""
+    queue = Queue(db, tasks=1)
+    ingest(db, {"validators": [{"task_id": queue.tasks[0], "kind": "exact"}]})
+    running, held = queue.request(attempts=2, model="small")
+    leases = dict(queue.lease() for _ in range(2))
+    queue.write(leases[running], rollouts=[{"id": running, "status": "running"}])
+    (waiting,) = queue.request(model="small")
+    idle = queue.register(host="here", pid=1, version="1.0", providers=["docker"])
+    of_worker = {"worker_id": queue.worker, "lease_ids": list(leases.values())}
+    match function:
+        case "claim_rollouts":
+            bare = Queue(db)
+            bare.request()
+            db.execute("delete from public.tasks where id = %s", [bare.tasks[0]])
+            db.execute("delete from public.environments where name = %s", [bare.environment])
+            mine = [{"worker_id": idle, "providers": [each.provider]} for each in (queue, bare)]
+            unkind = new_id()
+            ingest(db, {
+                "environments": [{"id": new_id(), "name": unkind}],
+                "tasks": [{"id": unkind, "environment": unkind, "description": "wait"}],
+            })  # fmt: skip
+            Queue(db).request(task_id=unkind, priority=1000)
+            return [call_queue(db, function, **each) for each in [*mine, {"worker_id": idle}]]
+        case "cancel_rollouts" | "delete_rollouts":
+            return [call_queue(db, function, rollout_ids=[running, waiting])]
+        case "queue_overview":
+            nameless = Queue(db)
+            nameless.request()
+            nameless.lease()
+            nameless.request()
+            db.execute("delete from public.tasks where id = %s", [nameless.tasks[0]])
+            db.execute(
+                "update public.rollouts set task_description = null where task_id is null and request is not null"
+            )
+            call_queue(db, "retire_worker", worker_id=idle)
+            found = [call(db, function, listed=1000)]
+            with db.transaction(force_rollback=True):
+                db.execute("delete from public.rollouts where status = 'pending' and request is not null")
+                return [*found, call(db, function)]
+        case "register_worker":
+            return [call_queue(db, function, worker={"name": "again"})]
+        case "release_rollouts" | "renew_rollouts":
+            return [call_queue(db, function, **of_worker)]
+        case "request_evaluation":
+            asked = {"environment": queue.environment, "name": "dev"}
+            return [call_queue(db, function, request=asked)]
+        case "request_rollouts":
+            queue.end(running, leases[running])
+            return [queue.ask(model="small", reuse=True)]
+        case "retire_worker":
+            return [call_queue(db, function, worker_id=queue.worker)]
+        case "retry_rollouts":
+            queue.end(held, leases[held], status="error")
+            return [call_queue(db, function, rollout_ids=[held])]
+    return [call_queue(db, function, worker_ids=[queue.worker])]
 
 
 def found_rollouts(db: Connection, world: World) -> list[Any]:
