@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import http.server
 import os
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-ORDERS = {
+ORDERS: dict[int, list[Any]] = {
     1001: ["Ada Lovelace", "Brass gears", 3, 12.50, "open"],
     1002: ["Grace Hopper", "Relay switches", 10, 4.20, "shipped"],
     1003: ["Ada Lovelace", "Punched cards", 500, 0.17, "open"],
@@ -31,8 +32,9 @@ def page(title: str, body: str) -> str:
     """Return a page of the shop."""
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title><style>{STYLE}</style>"
-        "<header><b>Difference Engine Supplies</b> &nbsp; <a id=orders href=/>Orders</a><a id=stock href=/stock>Stock</a>"
-        f"</header><main><h1>{html.escape(title)}</h1>{body}</main></html>"
+        "<header><b>Difference Engine Supplies</b> &nbsp; <a id=orders href=/>Orders</a>"
+        "<a id=stock href=/stock>Stock</a></header>"
+        f"<main><h1>{html.escape(title)}</h1>{body}</main></html>"
     )
 
 
