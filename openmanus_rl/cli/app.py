@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("runs", "app"),
     "rollouts": ("rollouts", "app"),
     "worker": ("worker", "worker"),
+    "rescore": ("rescore", "rescore_command"),
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),
     "sync": ("sync", "sync"),

@@ -52,7 +52,8 @@ begin
   perform set_config('openmanus_rl.setting_aside', 'on', true), set_config('openmanus_rl.in_batch', 'on', true);
   update public.agent_states a set rollout_id = aside_id where a.rollout_id = of_rollout_id;
   update internal.rewards w set rollout_id = aside_id where w.rollout_id = of_rollout_id;
-  update public.validations v set rollout_id = aside_id where v.rollout_id = of_rollout_id;
+  -- With new ids: that of a verdict is derived from its rollout.
+  update public.validations v set id = internal.new_id(), rollout_id = aside_id where v.rollout_id = of_rollout_id;
   update public.media m set rollout_id = aside_id where m.rollout_id = of_rollout_id;
   perform set_config('openmanus_rl.setting_aside', '', true), set_config('openmanus_rl.in_batch', '', true);
   return aside_id;
