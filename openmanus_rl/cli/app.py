@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "demo"),
     "runs": ("runs", "app"),
     "rollouts": ("rollouts", "app"),
+    "worker": ("worker", "worker"),
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),
     "sync": ("sync", "sync"),

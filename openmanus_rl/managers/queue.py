@@ -91,6 +91,7 @@ class QueueOverview(TypedDict):
     """How many rollouts wait, the next ones, those that workers hold, and the workers."""
 
     waiting: int
+    held_count: int
     oldest_waiting_at: str | None
     next: list[Mapping[str, Any]]
     held: list[Mapping[str, Any]]

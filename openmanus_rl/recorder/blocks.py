@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from openmanus_rl.media.content import Blob, Lifter, Unkept
 from openmanus_rl.recorder.chats import Conversation, TokenHistory
-from openmanus_rl.recorder.fields import check_end, prepared, whole
+from openmanus_rl.recorder.fields import check_end, check_word, prepared, whole
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe
 from openmanus_rl.records.ids import IdSequence, creation_change_id, group_id, new_id
@@ -61,8 +61,8 @@ class Rollout(Block):
     _kind = "rollouts"
     _turn_ids: IdSequence | None = None
 
-    def __init__(self, recording: Recording, **fields: Any) -> None:
-        super().__init__(recording, new_id(), change_id=new_id(), **fields)
+    def __init__(self, recording: Recording, row_id: str | None = None, **fields: Any) -> None:
+        super().__init__(recording, row_id or new_id(), change_id=new_id(), **fields)
         self._turns = 0
         self._rewards: list[float] = []
 
@@ -139,6 +139,14 @@ class Rollout(Block):
             self._change(video_path=path)
         return path
 
+    def log_validation(self, verdict: str, *, validator_name: str = "default", **fields: Any) -> None:
+        """Record a validator's verdict: pass, fail or error. Fields are columns of `validations`, such as score."""
+        check_word("validations", "verdict", verdict)
+        record = {"verdict": verdict, "validator_name": validator_name, **fields}
+        self._recording.append(
+            "validations", {"id": new_id(), "rollout_id": self.id, **prepared("validations", record)}
+        )
+
     def complete(
         self,
         status: str = "completed",
@@ -185,7 +193,7 @@ class Rollout(Block):
 
     @cached_property
     def _lifter(self) -> Lifter:
-        return Lifter(self._recording.run_id)
+        return Lifter(self._recording.media_folder)
 
     def _rewarded(self, reward: float | Mapping[str, float]) -> list[dict[str, Any]]:
         components = reward if isinstance(reward, Mapping) else {"step": reward}

@@ -9,7 +9,7 @@ as $$
 begin
   if field is not null then
     raise exception using errcode = 'OM409', column = field,
-      message = format('%s: it hangs on another one and cannot move; leave %s out, or create a new one', field, field);
+      message = format('%s: a record cannot move to another parent; omit %s, or create a new record', field, field);
   end if;
 end
 $$;

@@ -247,7 +247,12 @@ $$;
 
 create function internal.derived_id(of_id uuid, variadic parts text[]) returns uuid
 language sql immutable set search_path = ''
-as $$ select case when of_id is null then internal.new_id() else md5(array_to_string(of_id::text || parts, ' '))::uuid end $$;
+as $$
+  -- The same for the same id and parts, and as old as the id: a UUIDv7 with its time.
+  select case when of_id is null then internal.new_id()
+    else (left(of_id::text, 14) || '7' || substr(h.hash, 1, 3) || '-8' || substr(h.hash, 4, 3) || '-' || substr(h.hash, 7, 12))::uuid end
+  from (select md5(array_to_string(of_id::text || parts, ' ')) as hash) h
+$$;
 
 create function internal.queue_rollouts(task public.tasks, request jsonb, into_group uuid, run_id uuid, source text, owner uuid, request_id uuid)
 returns table (rollout_id uuid, is_reused boolean)
@@ -799,6 +804,7 @@ begin
   perform internal.check_range('listed', listed, 0, 1000);
   return jsonb_build_object(
     'waiting', (select count(*) from public.rollouts r where r.status = 'pending' and r.request is not null),
+    'held_count', (select count(*) from internal.leases_now()),
     'oldest_waiting_at', (select min(r.created_at) from public.rollouts r where r.status = 'pending' and r.request is not null),
     'next', (select coalesce(jsonb_agg(to_jsonb(n)), '[]') from (
         select r.id, r.task_id, left(r.task_description, 200) as task_description, r.environment, r.agent, r.model, r.priority, r.attempt, r.created_at, r.request ->> 'provider' as provider
