@@ -112,7 +112,7 @@ def test_an_equal_rollout_that_has_ended_answers_when_asked_to(
     body = {"task_id": tasks[0], "agent": "noop", "seed": 1}
     made = ok(secret.post("rollouts", body))["rollouts"][0]["id"]
     ended = {"rollouts": [{"id": made, "status": "failed"}]}
-    secret.rpc("ingest", batch=ended, all_or_nothing=True, lease_id=claim()["lease_id"])
+    secret.rpc("ingest", batch=ended, all_or_nothing=True, leases=[claim()["lease_id"]])
 
     again = ok(secret.post("rollouts", body | {"reuse": True, "attempts": 2}))
 
@@ -269,6 +269,7 @@ def test_a_rollout_has_its_verdicts_its_task_and_an_address_of_its_video(
         made,
     )
     path = f"{made}/video.webm"
+    ok(secret.post(f"rollouts/{made}/cancel"))
     sql.one("update public.rollouts set video_path = %s where id = %s returning id", path, made)
     assert ok(secret.get(f"rollouts/{made}"))["video_url"] is None, "the file is not there yet"
     bearer = {"authorization": f"Bearer {secret.headers['apikey']}", **secret.headers}
@@ -347,7 +348,7 @@ def test_a_running_rollout_is_deleted_when_its_worker_has_stopped_it(
     renewed = secret.rpc("renew_rollouts", worker_id=held["worker_id"], lease_ids=[held["lease_id"]])
     assert [lease["cancelled"] for lease in renewed["leases"]] == [True]
     ended = {"rollouts": [{"id": made, "status": "cancelled"}]}
-    secret.rpc("ingest", batch=ended, all_or_nothing=True, lease_id=held["lease_id"])
+    secret.rpc("ingest", batch=ended, all_or_nothing=True, leases=[held["lease_id"]])
     waiting.join()
 
     # If the worker was faster than the second request, there was nothing left to delete.
