@@ -9,9 +9,15 @@ import re
 import signal
 import sys
 
-request = json.loads(sys.stdin.buffer.read())
-# Whoever started it normally ends it earlier; this is for when they are gone.
-signal.alarm(int(request["seconds"]) + 2)
-pattern = re.compile(request["pattern"], request["flags"])
-match = pattern.fullmatch if request["full"] else pattern.search
-print(int(match(request["text"]) is not None))
+
+def _match() -> bool:
+    request = json.loads(sys.stdin.buffer.read())
+    # Whoever started it normally ends it earlier; this is for when they are gone.
+    signal.alarm(int(request["seconds"]) + 2)
+    pattern = re.compile(request["pattern"], request["flags"])
+    match = pattern.fullmatch if request["full"] else pattern.search
+    return match(request["text"]) is not None
+
+
+if __name__ == "__main__":
+    print(int(_match()))

@@ -195,7 +195,9 @@ def check_spec(kind: Any, spec: Any) -> Spec:
 
 def needs_sandbox(kind: str, spec: Mapping[str, Any]) -> bool:
     """Return whether a validator can only be run while its rollout's environment is there."""
-    return KINDS[kind].needs_sandbox if kind in KINDS and kind != "python" else bool(spec.get("uses_sandbox"))
+    model = KINDS.get(kind)
+    says_so = isinstance(spec, Mapping) and kind == "python" and spec.get("uses_sandbox") is True
+    return says_so or (model is not None and model.needs_sandbox)
 
 
 def _names(location: tuple[int | str, ...]) -> list[int | str]:
