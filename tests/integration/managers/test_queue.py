@@ -145,7 +145,7 @@ def test_an_equal_rollout_answers_a_request_that_may_reuse_it(
     claim = queue.claim(worker, wanted=9, lease_seconds=60, providers=[other["request"]["provider"]]).claims
     held = next(one for one in claim if one["rollout"]["id"] == other["id"])
     ended = {"id": other["id"], "status": "success"}
-    client.rpc("ingest", {"batch": {"rollouts": [ended]}, "all_or_nothing": True, "lease_id": held["lease_id"]})
+    client.rpc("ingest", {"batch": {"rollouts": [ended]}, "all_or_nothing": True, "leases": [held["lease_id"]]})
 
     again = queue.request_rollouts(task["id"], agent="noop", seed=2, reuse=True)
     assert (again.reused, [row["id"] for row in again.rollouts]) == ([other["id"]], [other["id"]])
