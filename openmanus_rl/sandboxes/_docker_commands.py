@@ -106,7 +106,7 @@ def _end_from_inside(client: docker.DockerClient, container: Container, mark: st
     try:
         exec_id = client.api.exec_create(container.id, script, environment={"MARK": mark}, user=user or "")["Id"]
         client.api.exec_start(exec_id)
-        return client.api.exec_inspect(exec_id)["ExitCode"] == 0
+        return bool(client.api.exec_inspect(exec_id)["ExitCode"] == 0)
     except errors.APIError:
         return False
 
