@@ -111,7 +111,10 @@ class Rollout(Block):
         if messages is not None:
             fields, found = self._placed(messages)
             record |= fields
-            media += [self._media(turn_id, content, None) for content in found]
+            # A screenshot may be given both as an image and in the chat: it is one.
+            known = {path for _, path in media if path is not None}
+            of_chat = [self._media(turn_id, content, None) for content in found]
+            media += [one for one in of_chat if one[1] not in known]
         if generations:
             given = [generations] if isinstance(generations, Mapping) else generations
             record["generations"] = [self._tokens.add(generation) for generation in given]
