@@ -6,6 +6,7 @@ type Shown = RunStatus | StepStatus | EvaluationStatus | RolloutStatus | JobStat
 const COLORS: Record<Shown, string> = {
   pending: "gray",
   queued: "gray",
+  provisioning: "blue",
   running: "blue",
   completed: "green",
   success: "green",
