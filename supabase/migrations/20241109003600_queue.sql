@@ -905,16 +905,6 @@ end
 $$;
 comment on function public.request_choices is 'What a request for rollouts may name: agents and models of the newest rollouts, and environments.';
 
-create function public.rollout_result(rollout_id uuid, max_chars integer default 3000) returns jsonb
-language sql stable set search_path = ''
-as $$
-  -- As text, by its beginning: an answer may have megabytes.
-  select jsonb_build_object('text', left(t.whole, max_chars), 'chars', length(t.whole))
-  from (select case jsonb_typeof(r.result) when 'string' then r.result #>> '{}' else jsonb_pretty(r.result) end as whole from public.rollouts r where r.id = rollout_id) t
-  where t.whole is not null
-$$;
-comment on function public.rollout_result is 'The answer of a rollout as text, cut to max_chars: {text, chars}; null where there is none.';
-
 -- Results of a task by agent and model ------------------------------------------------------------------------------------------
 
 create function internal.pass_at(k integer, total bigint, solved bigint) returns double precision
@@ -966,10 +956,9 @@ grant execute on function internal.require_editor, internal.owner_to_match, inte
   to authenticated, service_role;
 revoke execute on function public.request_rollouts, public.request_evaluation, public.register_worker, public.stop_workers, public.claim_rollouts, public.renew_rollouts,
   public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results,
-  public.watch_rollouts, public.request_choices, public.rollout_result
+  public.watch_rollouts, public.request_choices
   from public, anon, authenticated, service_role;
 grant execute on function public.request_rollouts, public.request_evaluation, public.register_worker, public.stop_workers, public.claim_rollouts, public.renew_rollouts,
   public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results,
-  public.watch_rollouts, public.request_choices, public.rollout_result
+  public.watch_rollouts, public.request_choices
   to authenticated, service_role;
-grant execute on function public.rollout_result to anon;

@@ -548,6 +548,8 @@ export const results = {
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,
+  /** When each turn begins in the video, for turns that say so. */
+  video_times: fields({ step_numbers: list(count), seconds: list(number) }),
   watch_rollouts: fields({
     /** How many have which status. */
     counts: v.record(text, count),

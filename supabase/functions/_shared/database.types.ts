@@ -1244,6 +1244,9 @@ isOneToOne: false
 "turn_generation":
 { Args: { "generation_id": string }; Returns: Json
                            },
+"video_times":
+{ Args: { "rollout_id": string }; Returns: Json
+                           },
 "watch_rollouts":
 { Args: { "listed"?: number,"requested_at"?: string,"task_id"?: string }; Returns: Json
                            }

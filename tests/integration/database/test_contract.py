@@ -107,6 +107,8 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask(*({"rollout_id": rollout} for rollout in rollouts))
         case "rollout_result":
             return ask(*({"rollout_id": rollout} for rollout in (world["ended"], world["bare rollout"])))
+        case "video_times":
+            return ask(*({"rollout_id": rollout} for rollout in (world["filmed"], world["rollout"])))
         case "rollout_turns":
             return ask(*({"rollout_id": r, "max_chars": n} for r in rollouts for n in (3, 1000)))
         case "run_facets":

@@ -113,10 +113,17 @@ def _bare(db: Connection, world: World) -> None:
                 {"id": world["bare rollout"], "environment": world["bare env"]},
                 {"id": world["silent rollout"], "environment": world["bare env"], "training_run_id": world["bare run"]},
                 {"id": new_id(), "environment": world["bare env"], "group_id": world["loose group"]},
+                {"id": world["filmed"], "environment": world["bare env"]},
                 {"id": world["in bare group"], "environment": world["bare env"], "group_id": world["bare group"]},
                 {"id": new_id(), "environment": world["bare env"], "task_id": world["task"], "status": "timeout"},
             ],
-            "agent_states": [{"id": turn, "rollout_id": world["bare rollout"], "step_number": 0}],
+            "agent_states": [
+                {"id": turn, "rollout_id": world["bare rollout"], "step_number": 0},
+                *(
+                    {"id": new_id(), "rollout_id": world["filmed"], "step_number": n, "info": {"video_seconds": at}}
+                    for n, at in enumerate((0, 1.5, -1, 10**400, "soon", None))
+                ),
+            ],
             "tool_calls": [{"id": new_id(), "agent_state_id": turn, "tool_name": "look"}],
             "observations": [{"id": new_id(), "agent_state_id": turn, "kind": "image"}],
             "generations": [{"id": world["bare generation"], "agent_state_id": turn}],
