@@ -25,6 +25,7 @@ __all__ = [
 
 _STATUS_STYLES = {
     "running": "bold cyan",
+    "provisioning": "cyan",
     "completed": "green",
     "success": "green",
     "pass": "green",
