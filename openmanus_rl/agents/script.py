@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from openmanus_rl.agents.base import AgentError, Recorder
@@ -124,7 +125,7 @@ class ScriptPlayer:
             return {"observation": self._seen or None, "images": None if picture is None else [picture], "info": {}}
         session = self._session
         if self._pause_seconds:
-            session.page.wait_for_timeout(self._pause_seconds * 1000)
+            session.wait(self._pause_seconds)
         info = {"url": session.url, "video_seconds": session.video_seconds, **session.take_incidents()}
         image = session.screenshot()
         return {
@@ -135,20 +136,20 @@ class ScriptPlayer:
 
     def _in_browser(self, name: str, value: Any) -> tuple[Any, None]:
         assert self._session is not None
-        page, read = self._session.page, {}
+        do, read = self._session.do, {}
         if name == "goto":
             self._session.goto(value)
         elif name == "wait_for":
-            page.wait_for_selector(value)
+            do(lambda page: page.wait_for_selector(value))
         elif name == "click":
-            page.click(value)
+            do(lambda page: page.click(value))
         elif name == "press":
-            page.keyboard.press(value)
+            do(lambda page: page.keyboard.press(value))
         elif name == "fill":
             for selector, text in value.items():
-                page.fill(selector, text)
+                do(partial(_fill, selector, text))
         else:
-            read = {known: _text_of(page, selector) for known, selector in value.items()}
+            read = {known: do(partial(_text_of, selector)) for known, selector in value.items()}
             self._names |= read
         if name in ("click", "press"):
             self._session.settle()
@@ -170,7 +171,7 @@ class ScriptPlayer:
         left = self._recorder.remaining_seconds
         seconds = seconds if left is None else min(seconds, left)
         if self._session is not None:
-            self._session.page.wait_for_timeout(seconds * 1000)
+            self._session.wait(seconds)
         else:
             time.sleep(seconds)
         return None, None
@@ -194,8 +195,12 @@ class ScriptPlayer:
         return value
 
 
-def _text_of(page: Any, selector: str) -> str:
+async def _fill(selector: str, text: str, page: Any) -> None:
+    await page.fill(selector, text)
+
+
+async def _text_of(selector: str, page: Any) -> str:
     """Return the text of an element, or the value of a field."""
     element = page.locator(selector).first
-    is_field = element.evaluate("element => ['INPUT', 'TEXTAREA', 'SELECT'].includes(element.tagName)")
-    return str(element.input_value() if is_field else element.inner_text()).strip()
+    is_field = await element.evaluate("element => ['INPUT', 'TEXTAREA', 'SELECT'].includes(element.tagName)")
+    return str(await (element.input_value() if is_field else element.inner_text())).strip()

@@ -62,7 +62,7 @@ def worker(
         until_idle=until_idle,
         name=name,
         lease_seconds=lease_seconds,
-        tell=_tell,
+        tell=tell,
     )
     _handle_signals(made)
     at_once = max_workers or settings.max_workers
@@ -86,7 +86,7 @@ def _handle_signals(made: Worker) -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: made.give_back())
 
 
-def _tell(event: Event) -> None:
+def tell(event: Event) -> None:
     if event.kind == "note":
         messages.print(escape(event.text))
         return

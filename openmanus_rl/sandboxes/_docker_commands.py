@@ -27,14 +27,16 @@ _STDOUT, _STDERR = 1, 2
 _FIRST_POLL_SECONDS = 0.02
 _POLL_SECONDS = 0.25
 _GRACE_SECONDS = 0.2
-_END_SECONDS = 5.0
 # The engine can't end what it started with exec. In the container, /proc tells which processes carry the mark.
 _END_SCRIPT = """
-for n in 1 2 3; do
+for n in 1 2 3 4 5 6 7 8 9; do
+  found=
   for folder in /proc/[0-9]*; do
-    if tr '\\0' '\\n' < "$folder/environ" 2>/dev/null | grep -q "^$MARK$"; then kill -9 "${folder#/proc/}"; fi
+    if grep -qz "^$MARK$" "$folder/environ" 2>/dev/null; then kill -9 "${folder#/proc/}"; found=1; fi
   done
+  [ "$found" ] || exit 0
 done
+exit 1
 """
 
 
@@ -66,7 +68,7 @@ def run_in(
         threading.Thread(target=output.send, args=(stdin,), daemon=True).start()
     try:
         if not _wait(client, exec_id, output, deadline):
-            _end(client, container, exec_id, mark, user)
+            _end(client, container, mark, user)
             output.join(_GRACE_SECONDS)
             return output.result(None)
         output.join(_GRACE_SECONDS)
@@ -88,22 +90,25 @@ def _wait(client: docker.DockerClient, exec_id: str, output: _Output, deadline: 
     return False
 
 
-def _end(client: docker.DockerClient, container: Container, exec_id: str, mark: str, user: str | None) -> None:
+def _end(client: docker.DockerClient, container: Container, mark: str, user: str | None) -> None:
     if can_enter_namespaces():
-        # The engine may take seconds to notice; these processes are gone.
         end_marked(RUN_VARIABLE, mark)
         return
-    script = client.api.exec_create(
-        container.id, ["sh", "-c", _END_SCRIPT], environment={"MARK": f"{RUN_VARIABLE}={mark}"}, user=user or ""
-    )["Id"]
-    client.api.exec_start(script)
-    deadline = time.monotonic() + _END_SECONDS
-    while client.api.exec_inspect(exec_id)["Running"]:
-        if time.monotonic() > deadline:
-            # A fork bomb leaves no room for the script that would end it.
-            container.kill()
-            raise SandboxError("a command did not end at its time limit, so its container was stopped")
-        time.sleep(_POLL_SECONDS)
+    if not _end_from_inside(client, container, f"{RUN_VARIABLE}={mark}", user):
+        container.kill()
+        raise SandboxError("a command did not end at its time limit, so its container was stopped")
+
+
+def _end_from_inside(client: docker.DockerClient, container: Container, mark: str, user: str | None) -> bool:
+    """Return whether all processes with the mark were ended; a fork bomb may leave no room for the script."""
+    errors = require("docker.errors", extra="docker")
+    script = ["sh", "-c", _END_SCRIPT]
+    try:
+        exec_id = client.api.exec_create(container.id, script, environment={"MARK": mark}, user=user or "")["Id"]
+        client.api.exec_start(exec_id)
+        return bool(client.api.exec_inspect(exec_id)["ExitCode"] == 0)
+    except errors.APIError:
+        return False
 
 
 class _Output(threading.Thread):

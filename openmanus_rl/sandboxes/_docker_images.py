@@ -7,9 +7,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openmanus_rl.sandboxes._docker_engine import engine_errors
 from openmanus_rl.sandboxes._services import find_task_file, raise_if_cancelled
 from openmanus_rl.sandboxes.base import SandboxError
 from openmanus_rl.sandboxes.spec import ContainerService
@@ -42,17 +44,14 @@ def prepare_image(
         pass
     # The timeout of each read is that of the whole: a build may be silent for long.
     limit = service.build_timeout_seconds
-    slow = docker.from_env(timeout=int(limit) + 1)
-    try:
+    what = f"the build of {service.build!r}" if folder else f"image {name}"
+    with engine_errors(what), closing(docker.from_env(timeout=int(limit) + 1)) as slow:
         if folder is None:
             repository, tag = _split(name)
             messages = slow.api.pull(repository, tag=tag, stream=True, decode=True)
         else:
             messages = slow.api.build(path=str(folder), tag=name, rm=True, forcerm=True, decode=True)
-        what = f"the build of {service.build!r}" if folder else f"image {name}"
         _follow(messages, what=what, deadline=time.monotonic() + limit, is_cancelled=is_cancelled)
-    finally:
-        slow.close()
     return name
 
 

@@ -22,6 +22,8 @@ __all__ = [
     "ServiceName",
     "Size",
     "Text",
+    "Url",
+    "UrlPath",
     "Variables",
     "check_inside",
 ]
@@ -93,6 +95,8 @@ def _check_absolute(value: str) -> str:
 
 Text = Annotated[str, AfterValidator(_check_text)]
 Line = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x20\x7f]+$")]
+Url = Annotated[str, Field(max_length=4096, pattern=r"^https?://[^\x00-\x20\x7f]+$")]
+UrlPath = Annotated[str, Field(max_length=4096, pattern=r"^/[^\x00-\x20\x7f]*$")]
 Command = Annotated[tuple[Text, ...], BeforeValidator(_read_command)]
 Size = Annotated[int, BeforeValidator(_read_size), Field(gt=0)]
 Mode = Annotated[int, BeforeValidator(_read_mode)]

@@ -27,7 +27,8 @@ def main() -> None:
     """Start the command, tell its exit code, and stay until its last process has ended."""
     request = json.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: end())
+    for asked in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(asked, lambda *_: end())
     if _IS_LINUX:
         libc = ctypes.CDLL(None)
         libc.prctl(_SET_CHILD_SUBREAPER, 1)
@@ -56,7 +57,7 @@ def start(request: dict[str, Any]) -> int:
         return child
     try:
         os.setsid()
-        for handled in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        for handled in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(handled, signal.SIG_DFL)
         if _IS_LINUX:
             ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)

@@ -7,7 +7,7 @@ import re
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -92,6 +92,11 @@ class ServiceSandbox(ABC):
     def connect(self, service: str, *, timeout_seconds: float) -> socket.socket:
         """Return a connection to the port of a service, or raise OSError."""
 
+    @property
+    @abstractmethod
+    def started(self) -> Collection[str]:
+        """Return the names of the services that have been started."""
+
     @abstractmethod
     def check_service(self, service: str) -> None:
         """Raise `SandboxError` if a service has died."""
@@ -112,7 +117,7 @@ class ServiceSandbox(ABC):
 
     def check(self) -> None:
         """Raise `SandboxError` if a service has died."""
-        for name in self.services:
+        for name in self.started:
             self.check_service(name)
 
     def request(

@@ -6,8 +6,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any
 from openmanus_rl._private import make_private
 from openmanus_rl.sandboxes._docker_commands import run_in
 from openmanus_rl.sandboxes._docker_disk import DiskWatch, disk_options
+from openmanus_rl.sandboxes._docker_engine import (
+    OWNER_LABEL,
+    ROLLOUT_LABEL,
+    SANDBOX_LABEL,
+    connect,
+    connected,
+    engine_errors,
+    remove_labelled,
+    sandbox_labels,
+)
 from openmanus_rl.sandboxes._docker_files import absolute, copy_in, copy_out
 from openmanus_rl.sandboxes._docker_images import prepare_image
 from openmanus_rl.sandboxes._docker_network import DNS_OPTIONS, connect_to, create_network
-from openmanus_rl.sandboxes._extras import require
 from openmanus_rl.sandboxes._forwarding import Forwarder
 from openmanus_rl.sandboxes._services import (
     ServiceSandbox,
@@ -35,13 +44,8 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
     from docker.models.networks import Network
 
-__all__ = ["OWNER_LABEL", "ROLLOUT_LABEL", "DockerProvider", "DockerSandbox", "check_engine"]
+__all__ = ["OWNER_LABEL", "ROLLOUT_LABEL", "DockerProvider", "DockerSandbox"]
 
-ROLLOUT_LABEL = "openmanus-rl.rollout"
-OWNER_LABEL = "openmanus-rl.owner"
-_SANDBOX_LABEL = "openmanus-rl.sandbox"
-_ENGINE_SECONDS = 120
-_REMOVE_ATTEMPTS = 20
 _LOG_OPTIONS = {"max-size": "4m", "max-file": "2"}
 _LOG_LINES = 5000
 _KILLED = 137
@@ -79,9 +83,9 @@ class DockerProvider:
     ) -> DockerSandbox:
         """Start the services, each after those that it depends on, and wait until they are healthy and loaded."""
         check_rollout_id(rollout_id)
-        client = _connect()
+        client = connect()
         with engine_errors(f"rollout {rollout_id}"):
-            _remove(client, {ROLLOUT_LABEL: rollout_id})
+            remove_labelled(client, {ROLLOUT_LABEL: rollout_id})
         sandbox = DockerSandbox(client, spec, rollout_id=rollout_id, owner=owner, folder=folder)
         try:
             with engine_errors(f"rollout {rollout_id}: the environment could not be started"):
@@ -95,18 +99,18 @@ class DockerProvider:
 
     def take_back(self, *, is_alive: Callable[[str], bool]) -> list[str]:
         """Remove what owners that are no longer alive left on this machine; return what was removed."""
-        with engine_errors("what dead workers left"), _connected() as client:
+        with engine_errors("what dead workers left"), connected() as client:
             left = {
                 sandbox
-                for labels in _labels(client)
-                if (sandbox := labels.get(_SANDBOX_LABEL)) and not is_alive(labels.get(OWNER_LABEL, ""))
+                for labels in sandbox_labels(client)
+                if (sandbox := labels.get(SANDBOX_LABEL)) and not is_alive(labels.get(OWNER_LABEL, ""))
             }
-            return [name for sandbox in sorted(left) for name in _remove(client, {_SANDBOX_LABEL: sandbox})]
+            return [name for sandbox in sorted(left) for name in remove_labelled(client, {SANDBOX_LABEL: sandbox})]
 
     def remove(self, rollout_id: str) -> list[str]:
         """Remove what is left of a rollout on this machine; return what was removed."""
-        with engine_errors(f"rollout {rollout_id}"), _connected() as client:
-            return _remove(client, {ROLLOUT_LABEL: rollout_id})
+        with engine_errors(f"rollout {rollout_id}"), connected() as client:
+            return remove_labelled(client, {ROLLOUT_LABEL: rollout_id})
 
 
 class DockerSandbox(ServiceSandbox):
@@ -123,7 +127,7 @@ class DockerSandbox(ServiceSandbox):
         self._rollout_id = rollout_id
         self._logs = folder.absolute() / "logs"
         self._token = secrets.token_hex(8)
-        self._labels = {ROLLOUT_LABEL: rollout_id, OWNER_LABEL: owner, _SANDBOX_LABEL: self._token}
+        self._labels = {ROLLOUT_LABEL: rollout_id, OWNER_LABEL: owner, SANDBOX_LABEL: self._token}
         self._network: Network | None = None
         self._containers: dict[str, Container] = {}
         self._forwarders: dict[str, Forwarder] = {}
@@ -227,6 +231,11 @@ class DockerSandbox(ServiceSandbox):
         assert self._network is not None
         container = self._containers[name]
         return connect_to(container, str(self._network.name), port, timeout_seconds=timeout_seconds)
+
+    @property
+    def started(self) -> Collection[str]:
+        """Return the names of the services that have been started."""
+        return list(self._containers)
 
     def connect(self, service: str, *, timeout_seconds: float) -> socket.socket:
         """Return a connection to the port of a service."""
@@ -335,7 +344,7 @@ class DockerSandbox(ServiceSandbox):
             self._keep_logs()
             with engine_errors(f"rollout {self._rollout_id}: the environment could not be removed"):
                 # By label: a container whose creation was cut short is known to the engine alone.
-                _remove(self._client, {_SANDBOX_LABEL: self._token})
+                remove_labelled(self._client, {SANDBOX_LABEL: self._token})
             self._is_closed = True
             self._client.close()
 
@@ -344,79 +353,3 @@ _LOAD_SQL = """
 if [ "$(head -c 5 "$DUMP")" = PGDMP ]; then pg_restore --exit-on-error --no-owner --dbname="$PGDATABASE" "$DUMP"
 else psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --file="$DUMP" >/dev/null; fi && rm -f "$DUMP"
 """
-
-
-def _connect() -> docker.DockerClient:
-    library = require("docker", extra="docker")
-    with engine_errors("the Docker engine can't be reached"):
-        client: docker.DockerClient = library.from_env(timeout=_ENGINE_SECONDS)
-        client.ping()
-    return client
-
-
-def check_engine() -> None:
-    """Raise `SandboxError` if there is no Docker engine."""
-    _connect().close()
-
-
-@contextmanager
-def _connected() -> Iterator[docker.DockerClient]:
-    client = _connect()
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-@contextmanager
-def engine_errors(subject: str) -> Iterator[None]:
-    """Turn the errors of the engine and of the connection to it into `SandboxError`."""
-    errors = require("docker.errors", extra="docker")
-    requests = require("requests.exceptions", extra="docker")
-    try:
-        yield
-    except errors.APIError as error:
-        raise SandboxError(f"{subject}: {error.explanation or error}") from error
-    except (errors.DockerException, requests.RequestException) as error:
-        raise SandboxError(f"{subject}: {error}") from error
-
-
-def _labels(client: docker.DockerClient) -> Iterator[dict[str, str]]:
-    filters = {"label": _SANDBOX_LABEL}
-    for container in client.api.containers(all=True, filters=filters):
-        yield container.get("Labels") or {}
-    for network in client.api.networks(filters=filters):
-        yield network.get("Labels") or {}
-
-
-def _remove(client: docker.DockerClient, labels: Mapping[str, str]) -> list[str]:
-    """Remove the containers and networks with these labels; return their names."""
-    import docker.errors
-
-    filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
-    removed = []
-    for container in client.api.containers(all=True, filters=filters):
-        with suppress(docker.errors.NotFound):
-            _retry(partial(client.api.remove_container, container["Id"], force=True, v=True))
-        removed.append(container["Names"][0].lstrip("/"))
-    for network in client.api.networks(filters=filters):
-        with suppress(docker.errors.NotFound):
-            _retry(partial(client.api.remove_network, network["Id"]))
-        removed.append(network["Name"])
-    return removed
-
-
-def _retry(remove: Callable[[], object]) -> None:
-    """Remove something that the engine may be removing already, or still be taking apart."""
-    import docker.errors
-
-    for attempt in range(1, _REMOVE_ATTEMPTS + 1):
-        try:
-            remove()
-            return
-        except docker.errors.NotFound:
-            raise
-        except docker.errors.APIError:
-            if attempt == _REMOVE_ATTEMPTS:
-                raise
-            time.sleep(0.1 * attempt)

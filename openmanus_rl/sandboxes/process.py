@@ -14,7 +14,7 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -177,6 +177,11 @@ class ProcessSandbox(ServiceSandbox):
         if name in self.services:
             variables["PORT"] = str(self.services[name].port)
         return variables
+
+    @property
+    def started(self) -> Collection[str]:
+        """Return the names of the services that have been started."""
+        return list(self._processes)
 
     def connect(self, service: str, *, timeout_seconds: float) -> socket.socket:
         """Return a connection to the port of a service."""

@@ -80,7 +80,7 @@ def _can_start(kind: str) -> bool:
         if kind in _LIBRARIES:
             import_module(_LIBRARIES[kind])
         if kind == "docker":
-            import_module("openmanus_rl.sandboxes.docker").check_engine()
+            import_module("openmanus_rl.sandboxes._docker_engine").connect().close()
     except (ModuleNotFoundError, SandboxError):
         return False
     return True

@@ -31,6 +31,8 @@ from openmanus_rl.sandboxes._fields import (
     ServiceName,
     Size,
     Text,
+    Url,
+    UrlPath,
     Variables,
     check_inside,
 )
@@ -91,7 +93,7 @@ class Source(_Model):
 class Health(_Model):
     """How to tell that a service is ready: it answers at an HTTP path, accepts connections, or a command succeeds."""
 
-    http: Annotated[Line, Field(pattern=r"^/")] | None = None
+    http: UrlPath | None = None
     tcp: Literal[True] | None = None
     command: Command | None = None
     interval_seconds: Seconds = 0.5
@@ -281,7 +283,7 @@ class OpenEnvSpec(_Model):
     """An OpenEnv server: at a URL, in a container, or as a local process."""
 
     kind: Literal["openenv"] = "openenv"
-    url: Annotated[Line, Field(pattern=r"^https?://")] | None = None
+    url: Url | None = None
     image: Line | None = None
     build: Text | None = None
     command: Command | None = None
@@ -326,7 +328,7 @@ class NoneSpec(_Model):
     """Nothing is started; the agent may be given a URL."""
 
     kind: Literal["none"] = "none"
-    url: Annotated[Line, Field(pattern=r"^https?://")] | None = None
+    url: Url | None = None
 
 
 Spec = NoneSpec | ProcessSpec | DockerSpec | OpenEnvSpec | GymnasiumSpec
@@ -372,7 +374,7 @@ def _problem(location: tuple[int | str, ...], message: str) -> tuple[str, str]:
     parts = [str(part) for part in location if part != "[key]"]
     message = message.removeprefix("Value error, ")
     # A check of the whole names the field in front of what it says.
-    named = re.match(r"([a-z_]+(?:\.[a-z_]+)*): ", message)
+    named = re.match(r"([a-z0-9_]+): ", message)
     if named is not None:
         parts, message = [*parts, named[1]], message[named.end() :]
     return ".".join(parts) or "spec", message

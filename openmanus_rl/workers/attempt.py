@@ -22,7 +22,7 @@ from openmanus_rl.recorder.values import describe
 from openmanus_rl.records.plain import dump_bytes
 from openmanus_rl.sandboxes.base import Sandbox, SandboxError
 from openmanus_rl.sandboxes.providers import provision
-from openmanus_rl.verification.base import Verdict
+from openmanus_rl.verification.base import Verdict, status_of
 from openmanus_rl.verification.validators import verify
 from openmanus_rl.workers.claims import Claim
 from openmanus_rl.workers.files import fetch_task_files
@@ -226,16 +226,12 @@ class Attempt:
 
 def judge(verdicts: list[Verdict], limit: LimitReached | None) -> tuple[str, str | None]:
     """Return the status that the verdicts give, and a message."""
-    errors = [verdict for verdict in verdicts if verdict.outcome == "error"]
-    if verdicts and all(verdict.outcome == "pass" for verdict in verdicts):
-        return "success", None
-    if limit is not None:
+    status = status_of(verdicts)
+    if limit is not None and status != "success":
         return ("timeout" if limit.kind == "seconds" else "truncated"), str(limit)
-    if errors:
-        return "error", f"validator {errors[0].validator.name}: {errors[0].message or 'it failed'}"
-    if verdicts:
-        return "failed", next((verdict.message for verdict in verdicts if verdict.outcome == "fail"), None)
-    return "completed", None
+    outcome = {"failed": "fail", "error": "error"}.get(status)
+    reason = next((verdict for verdict in verdicts if verdict.outcome == outcome), None)
+    return status, None if reason is None else f"validator {reason.validator.name}: {reason.message or reason.outcome}"
 
 
 def mean_score(verdicts: list[Verdict]) -> float | None:

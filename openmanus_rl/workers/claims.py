@@ -84,10 +84,7 @@ class Claim:
 
     @property
     def validators(self) -> list[ValidatorSpec]:
-        return [
-            ValidatorSpec(row["kind"], row["spec"], row["external_id"], row["id"], row["version"])
-            for row in self._task.get("validators", ())
-        ]
+        return [ValidatorSpec.from_row(row) for row in self._task.get("validators", ())]
 
     def task(self, *, with_solution: bool) -> Task:
         """Return the task as the agent sees it."""

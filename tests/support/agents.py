@@ -1,4 +1,4 @@
-"""What the tests of agents share: a sandbox in a folder, a rollout that remembers, a server like a model's."""
+"""What the tests of agents share: a sandbox in a folder, a rollout that remembers, a server that speaks like models."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ MAY_IMPORT |= {
     "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
-    "demo": _LOWER | {"managers", "recorder", "demo", "utils"},
+    "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},

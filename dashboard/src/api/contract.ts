@@ -16,6 +16,7 @@ import {
   ROLLOUT_STATUSES,
   RUN_STATUSES,
   VISIBILITIES,
+  WORKER_STATES,
 } from "../../../supabase/functions/_shared/constants.ts";
 
 const text = v.string();
@@ -350,6 +351,97 @@ const taskHistory = fields({
   })),
 });
 
+// The queue --------------------------------------------------------------------------------------------------------------
+
+/** A rollout of the queue, with the beginnings of its texts. */
+const queued = {
+  id,
+  task_id: maybe(id),
+  task_description: text,
+  environment: text,
+  training_run_id: maybe(id),
+  /** Who may change it besides admins: the owner of its run, or its own. */
+  owner_id: maybe(id),
+  agent: text,
+  model: maybe(text),
+  status: rolloutStatus,
+  status_message: maybe(text),
+  priority: count,
+  attempt: count,
+  max_attempts: count,
+  /** The kind of environment that its worker must be able to start. */
+  provider: text,
+  cancelling: flag,
+  worker_id: maybe(id),
+  worker_name: maybe(text),
+  created_at: time,
+  claimed_at: maybe(time),
+  expires_at: maybe(time),
+  started_at: maybe(time),
+  finished_at: maybe(time),
+  total_reward: maybe(double),
+  turns: count,
+  result: maybe(text),
+  error: maybe(text),
+  video_path: maybe(text),
+  logs_path: maybe(text),
+};
+
+const nothing = v.null();
+const waiting = {
+  ...queued,
+  ...{ worker_id: nothing, worker_name: nothing, claimed_at: nothing, expires_at: nothing },
+  ...{ started_at: nothing, finished_at: nothing, total_reward: nothing, result: nothing, error: nothing },
+  ...{ video_path: nothing, logs_path: nothing },
+};
+const held = { ...queued, worker_id: id, claimed_at: time, expires_at: time, finished_at: nothing };
+
+const worker = fields({
+  id,
+  name: text,
+  host: maybe(text),
+  pid: maybe(count),
+  version: maybe(text),
+  max_rollouts: count,
+  providers: list(text),
+  state: v.picklist(WORKER_STATES),
+  infra: json,
+  owner_id: maybe(id),
+  heartbeat_at: time,
+  started_at: time,
+  stopped_at: maybe(time),
+  /** It has not renewed its leases for a minute. */
+  is_silent: flag,
+  held: count,
+  /** Since when it has the oldest of them. */
+  held_since: maybe(time),
+});
+
+const claim = fields({
+  rollout: row,
+  lease_id: id,
+  task: maybe(v.looseObject({ id, validators: list(row) })),
+  environment: maybe(fields({ id, name: text, version: count, kind: maybe(text), spec: json })),
+});
+
+const resultsOfAgent = fields({
+  agent: maybe(text),
+  model: maybe(text),
+  rollouts: count,
+  completed: count,
+  verified: count,
+  solved: count,
+  success_rate: maybe(number),
+  mean_reward: maybe(number),
+  mean_turns: maybe(number),
+  cost_usd: maybe(number),
+  input_tokens: maybe(count),
+  output_tokens: maybe(count),
+  last_at: time,
+  /** By k: the probability that one of k rollouts solves the task. */
+  pass_at: maybe(v.record(text, number)),
+});
+
 // All of them ------------------------------------------------------------------------------------------------------------
 
 type Functions = Database["public"]["Functions"];
@@ -359,7 +451,9 @@ type Called = {
 }[keyof Functions];
 
 export const results = {
+  cancel_rollouts: list(row),
   change_status: v.looseObject({ id, status: text }),
+  claim_rollouts: fields({ state: v.picklist(WORKER_STATES), claims: list(claim) }),
   compare_evaluations: fields({
     evaluation,
     baseline: evaluation,
@@ -367,6 +461,7 @@ export const results = {
     newly_solved: count,
     newly_broken: count,
   }),
+  delete_rollouts: fields({ deleted: list(id), stopping: list(id) }),
   find_rollouts: foundRollouts,
   generation_prompt: maybe(list(maybe(count))),
   group_comparison: groupComparison,
@@ -392,8 +487,36 @@ export const results = {
     rollout: v.looseObject({ id, status: rolloutStatus }),
     override: v.looseObject({ id, verdict: maybe(v.picklist(OVERRIDE_VERDICTS)), reason: text }),
   }),
+  queue_overview: fields({
+    waiting: count,
+    oldest_waiting_at: maybe(time),
+    held_count: count,
+    /** How many workers are how; places: how many rollouts the active ones can work on at the same time. */
+    health: fields({ active: count, draining: count, silent: count, stopped: count, places: count }),
+    /** Waiting rollouts of environments that no active worker can start. */
+    unserved: list(fields({ provider: text, rollouts: count })),
+    next: list(fields(waiting)),
+    held: list(fields(held)),
+    workers: list(worker),
+  }),
+  register_worker: fields({ worker_id: id }),
+  release_rollouts: count,
+  renew_rollouts: fields({
+    state: v.picklist(WORKER_STATES),
+    leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),
+  }),
+  request_choices: fields({
+    agents: list(text),
+    models: list(text),
+    environments: list(fields({ name: text, kind: maybe(text) })),
+  }),
+  request_evaluation: fields({ evaluation: row, rollouts: list(row) }),
+  request_rollouts: fields({ rollouts: list(v.looseObject({ id, created_at: time })), reused: list(id) }),
   resume_run: fields({ rewinds: list(count), next_step: count, next_episode: count }),
+  retire_worker: count,
+  retry_rollouts: list(row),
   rollout_outline: outline,
+  rollout_result: maybe(fields({ text, chars: count })),
   rollout_rewards: list(fields({ reward_type: text, sum: double, count, min: double, max: double })),
   rollout_turns: list(turn),
   run_facets: fields({
@@ -418,11 +541,20 @@ export const results = {
     matches: list(fields({ step_number: count, field: text, snippet: text, at: count })),
     more: flag,
   }),
+  stop_workers: count,
   task_facets: fields({ environments: list(text), splits: list(text) }),
   task_history: taskHistory,
+  task_results: list(resultsOfAgent),
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,
+  /** When each turn begins in the video, for turns that say so. */
+  video_times: fields({ step_numbers: list(count), seconds: list(number) }),
+  watch_rollouts: fields({
+    /** How many have which status. */
+    counts: v.record(text, count),
+    rollouts: list(fields(queued)),
+  }),
 } satisfies Record<Called, v.GenericSchema>;
 
 /** Views of which the generated types know less than the database does: which columns are never null. */

@@ -12,6 +12,7 @@ export type TaskPage = Results["list_tasks"];
 export type ListedTask = TaskPage["tasks"][number];
 export type TaskCursor = NonNullable<TaskPage["next"]>;
 export type TaskHistory = Results["task_history"];
+export type TaskResults = Results["task_results"];
 
 export function listTasks(filters: TaskFilters, after: TaskCursor | null, signal: AbortSignal): Promise<TaskPage> {
   return rpc("list_tasks", { filters, after, page_size: 50 }, signal);
@@ -31,6 +32,11 @@ export async function readTask(id: string, signal: AbortSignal): Promise<Task & 
 
 export function taskHistory(id: string, signal: AbortSignal): Promise<TaskHistory> {
   return rpc("task_history", { task_id: id }, signal);
+}
+
+/** How the newest rollouts of a task went, by agent and model. */
+export function taskResults(id: string, signal: AbortSignal): Promise<TaskResults> {
+  return rpc("task_results", { task_id: id }, signal);
 }
 
 /** A task as it is to be written; its id follows from its environment and external id, as in the Python package. */

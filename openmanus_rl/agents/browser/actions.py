@@ -13,6 +13,8 @@ __all__ = ["ACTION_NAMES", "DECLARATIONS", "Pointer"]
 
 _LONGEST_WAIT_SECONDS = 30.0
 _LONGEST_TEXT_CHARACTERS = 20_000
+# Each key takes its time; longer texts are put in as if they were pasted.
+_LONGEST_TYPED_CHARACTERS = 500
 _KEYS = {
     "alt": "Alt",
     "arrowdown": "ArrowDown",
@@ -57,6 +59,7 @@ class Pointer:
     def __init__(self, session: BrowserSession, *, is_normalized: bool) -> None:
         self._session = session
         self._is_normalized = is_normalized
+        self._do = session.do
 
     def perform(self, name: str, arguments: Arguments) -> None:
         """Perform an action and wait for its effect. Bad arguments are a KeyError, TypeError or ValueError."""
@@ -66,51 +69,54 @@ class Pointer:
     def click(self, arguments: Arguments, *, count: int = 1, button: str = "left") -> None:
         """Click at a point."""
         x, y = self._point(arguments)
-        self._session.page.mouse.click(x, y, click_count=count, button=button)
+        self._do(lambda page: page.mouse.click(x, y, click_count=count, button=button))
 
     def move(self, arguments: Arguments) -> None:
         """Move the mouse to a point."""
-        self._session.page.mouse.move(*self._point(arguments))
+        x, y = self._point(arguments)
+        self._do(lambda page: page.mouse.move(x, y))
 
     def press_button(self, arguments: Arguments, *, is_down: bool) -> None:
         """Press or release the mouse's button, at a point if one is given."""
         if "x" in arguments:
             self.move(arguments)
-        mouse = self._session.page.mouse
-        (mouse.down if is_down else mouse.up)()
+        self._do(lambda page: page.mouse.down() if is_down else page.mouse.up())
 
     def drag(self, arguments: Arguments) -> None:
         """Drag from one point to another."""
-        mouse = self._session.page.mouse
+        x, y = self._point(arguments, "destination_x", "destination_y")
         self.move(arguments)
-        mouse.down()
-        mouse.move(*self._point(arguments, "destination_x", "destination_y"), steps=10)
-        mouse.up()
+        self._do(lambda page: page.mouse.down())
+        self._do(lambda page: page.mouse.move(x, y, steps=10))
+        self._do(lambda page: page.mouse.up())
 
     def type_text(self, arguments: Arguments, *, clears: bool) -> None:
         """Type a text, at a point if one is given; `clears` says whether that replaces what is there."""
         text = arguments["text"]
         if not isinstance(text, str) or len(text) > _LONGEST_TEXT_CHARACTERS:
             raise TypeError(f"text must be a text of at most {_LONGEST_TEXT_CHARACTERS} characters")
-        keyboard = self._session.page.keyboard
         if "x" in arguments:
             self.click(arguments)
         if arguments.get("clear_before_typing", clears):
-            keyboard.press("ControlOrMeta+a")
-            keyboard.press("Delete")
-        keyboard.type(text)
+            self.press("ControlOrMeta+a")
+            self.press("Delete")
+        if len(text) <= _LONGEST_TYPED_CHARACTERS:
+            self._do(lambda page: page.keyboard.type(text))
+        else:
+            self._do(lambda page: page.keyboard.insert_text(text))
         if arguments.get("press_enter", False):
-            keyboard.press("Enter")
+            self.press("Enter")
 
     def press(self, keys: Any) -> None:
         """Press keys together: "ctrl+a", or a list."""
         names = keys if isinstance(keys, list) else ["+"] if keys == "+" else str(keys).split("+")
-        self._session.page.keyboard.press("+".join(_key(name) for name in names))
+        combination = "+".join(_key(name) for name in names)
+        self._do(lambda page: page.keyboard.press(combination))
 
     def hold(self, arguments: Arguments, *, is_down: bool) -> None:
         """Press a key down, or let it go."""
-        keyboard = self._session.page.keyboard
-        (keyboard.down if is_down else keyboard.up)(_key(arguments["key"]))
+        key = _key(arguments["key"])
+        self._do(lambda page: page.keyboard.down(key) if is_down else page.keyboard.up(key))
 
     def scroll(self, arguments: Arguments) -> None:
         """Scroll by a distance, with the mouse at a point; by default half a screen in the middle."""
@@ -119,17 +125,17 @@ class Pointer:
         if "x" in arguments:
             self.move(arguments)
         else:
-            self._session.page.mouse.move(options.viewport_width // 2, options.viewport_height // 2)
+            self._do(lambda page: page.mouse.move(options.viewport_width // 2, options.viewport_height // 2))
         size = options.viewport_width if across else options.viewport_height
         distance = size / 2
         if (given := arguments.get("magnitude")) is not None:
             distance = _number(given, "magnitude") * (size / 1000 if self._is_normalized else 1)
-        self._session.page.mouse.wheel(across * distance, along * distance)
+        self._do(lambda page: page.mouse.wheel(across * distance, along * distance))
 
     def wait(self, seconds: Any) -> None:
         """Wait, for at most half a minute."""
         wished = max(0.0, min(_number(seconds, "seconds"), _LONGEST_WAIT_SECONDS))
-        self._session.page.wait_for_timeout(wished * 1000)
+        self._session.wait(wished)
 
     def navigate(self, arguments: Arguments) -> None:
         """Open a page of the environment."""
@@ -140,8 +146,8 @@ class Pointer:
 
     def travel(self, *, is_back: bool) -> None:
         """Go back or forward."""
-        page = self._session.page
-        (page.go_back if is_back else page.go_forward)(wait_until="domcontentloaded")
+        until = "domcontentloaded"
+        self._do(lambda page: page.go_back(wait_until=until) if is_back else page.go_forward(wait_until=until))
 
     def go_home(self) -> None:
         """Open the environment's first page: there is no search engine inside."""

@@ -9,8 +9,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -35,13 +35,13 @@ FLAGS = (
     # What Chromium asks its maker for by itself has one address, so that it is not taken for an attempt of a page.
     f"--gaia-url=http://{OWN_HOST}",
     f"--google-base-url=http://{OWN_HOST}",
+    f"--autofill-server-url=http://{OWN_HOST}/",
     f"--component-updater=url-source=http://{OWN_HOST}/",
     # Names are resolved by the gate alone, and media connections, which know no proxy, cannot leave at all.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
-# Playwright reads its folder from the environment when it is started.
 _environment_lock = threading.Lock()
 
 
@@ -76,38 +76,43 @@ def find_ffmpeg() -> str:
     return str(require("imageio_ffmpeg").get_ffmpeg_exe())
 
 
-@contextmanager
-def start_playwright(*, with_video: bool) -> Iterator[Any]:
+@asynccontextmanager
+async def start_playwright(*, with_video: bool) -> AsyncIterator[Any]:
     """Start Playwright's driver. For videos it wants an ffmpeg of its own, in a folder with its number: link one there.
 
     Where `playwright install` has put one, nothing is changed. Otherwise the folder is a private, temporary one.
     """
-    sync_api = require("playwright.sync_api")
+    manager = require("playwright.async_api").async_playwright()
     folder = _browsers_folder()
-    if not with_video or (folder / _ffmpeg_place()).exists():
-        with sync_api.sync_playwright() as playwright:
-            yield playwright
-        return
     with tempfile.TemporaryDirectory(prefix="openmanus-rl-playwright-") as private:
-        link = Path(private) / _ffmpeg_place()
-        link.parent.mkdir()
-        link.symlink_to(find_ffmpeg())
-        for installed in folder.glob("chromium*") if folder.is_dir() else ():
-            (Path(private) / installed.name).symlink_to(installed)
-        with _environment_lock:
-            before = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-            os.environ["PLAYWRIGHT_BROWSERS_PATH"] = private
-            try:
-                manager = sync_api.sync_playwright()
-                playwright = manager.__enter__()
-            finally:
-                os.environ.pop("PLAYWRIGHT_BROWSERS_PATH")
-                if before is not None:
-                    os.environ["PLAYWRIGHT_BROWSERS_PATH"] = before
+        if not with_video or (folder / _ffmpeg_place()).exists():
+            playwright = await manager.start()
+        else:
+            link = Path(private) / _ffmpeg_place()
+            link.parent.mkdir()
+            link.symlink_to(find_ffmpeg())
+            for installed in folder.glob("chromium*"):
+                (Path(private) / installed.name).symlink_to(installed)
+            with _browsers_in(private):
+                playwright = await manager.start()
         try:
             yield playwright
         finally:
-            manager.__exit__(None, None, None)
+            await playwright.stop()
+
+
+@contextmanager
+def _browsers_in(folder: str) -> Iterator[None]:
+    """Let Playwright find its browsers in a folder; its driver inherits the variable when it is started."""
+    with _environment_lock:
+        before = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
+        os.environ["PLAYWRIGHT_BROWSERS_PATH"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["PLAYWRIGHT_BROWSERS_PATH"]
+            if before is not None:
+                os.environ["PLAYWRIGHT_BROWSERS_PATH"] = before
 
 
 def _browsers_folder() -> Path:

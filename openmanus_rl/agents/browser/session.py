@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,6 +17,7 @@ from pydantic import Field
 from openmanus_rl.agents.base import AgentError, Recorder
 from openmanus_rl.agents.browser.chromium import FLAGS, find_chromium, require, start_playwright
 from openmanus_rl.agents.browser.gate import Gate, addresses_of
+from openmanus_rl.agents.browser.loop_thread import LoopThread
 from openmanus_rl.agents.browser.video import duration_seconds, make_seekable
 from openmanus_rl.agents.options import Options
 from openmanus_rl.sandboxes.base import Sandbox
@@ -24,6 +26,11 @@ __all__ = ["BrowserOptions", "BrowserSession", "Outside"]
 
 _logger = logging.getLogger(__name__)
 _MOST_INCIDENTS = 50
+_START_SECONDS = 60.0
+_CLOSE_SECONDS = 30.0
+# Playwright's own time limits say more about what it waited for: let them be first.
+_MARGIN_SECONDS = 2.0
+_LOADED: Any = "domcontentloaded"
 
 
 class Outside(ValueError):
@@ -37,7 +44,7 @@ class BrowserOptions(Options):
     viewport_height: int = Field(default=800, ge=200, le=4000)
     video: bool = True
     dialogs: Literal["accept", "dismiss"] = "accept"
-    action_timeout_seconds: float = Field(default=15.0, gt=0)
+    action_timeout_seconds: float = Field(default=15.0, gt=0, le=600)
     settle_seconds: float = Field(default=0.5, ge=0, le=30)
 
 
@@ -49,73 +56,94 @@ class BrowserSession:
             raise AgentError("the environment has no URL that a browser could open", code="no_url")
         self.home: str = environment.url
         self.options = options
+        self.errors: Any = require("playwright.async_api").Error
         self._environment = environment
         self._recorder = recorder
-        self._stack = ExitStack()
+        self._resources = ExitStack()
+        self._running = AsyncExitStack()
         self._incidents: dict[str, list[Any]] = {}
         self._started = 0.0
-        self._video: Any = None
-        self.page: Any = None
-        self.errors: Any = require("playwright.sync_api").Error
+        self._context: Any = None
+        self._page: Any = None
+        self._developer: Any = None
 
     def __enter__(self) -> Self:
+        self._loop = LoopThread()
+        self._resources.callback(self._loop.close)
+        self._gate = Gate(addresses_of(self._environment), services=self._environment.services)
+        self._resources.callback(self._gate.close)
+        self._folder = self._resources.enter_context(tempfile.TemporaryDirectory(prefix="openmanus-rl-video-"))
         try:
-            self._open()
+            self._start()
         except BaseException:
-            self._stack.close()
+            self.__exit__(None, None, None)
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._stack:
-            # Closing completes the video.
-            with suppress(self.errors):
-                self._context.close()
-            self._keep_video()
+        with self._resources:
+            if self._context is not None:
+                # Closing completes the video.
+                self._attempt(self._context.close())
+                self._keep_video()
+            self._attempt(self._running.aclose())
 
-    def _open(self) -> None:
-        options = self.options
-        self._gate = Gate(addresses_of(self._environment), services=self._environment.services)
-        self._stack.callback(self._gate.close)
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="openmanus-rl-video-"))
-        playwright = self._stack.enter_context(start_playwright(with_video=options.video))
-        size = {"width": options.viewport_width, "height": options.viewport_height}
+    def _start(self) -> None:
         try:
-            browser = playwright.chromium.launch(
-                executable_path=find_chromium(playwright), args=list(FLAGS), proxy={"server": self._gate.url}
-            )
-            self._stack.callback(self._quietly, browser.close)
-            self._context = browser.new_context(
-                viewport=size,
-                accept_downloads=False,
-                service_workers="block",
-                # Only the environment can be reached at all, and its certificates are its own.
-                ignore_https_errors=True,
-                **({"record_video_dir": folder, "record_video_size": size} if options.video else {}),
-            )
-        except self.errors as error:
+            self._loop.run(self._open(), seconds=_START_SECONDS)
+        except (self.errors, TimeoutError) as error:
             raise AgentError(f"the browser could not be started: {_first_line(error)}", code="no_browser") from error
-        self._context.on("dialog", self._answer_dialog)
-        self._context.on("page", lambda page: page.on("download", self._refuse_download))
-        self.page = self._context.new_page()
-        self._started = time.monotonic()
-        self._video = self.page.video
-        self._context.set_default_timeout(options.action_timeout_seconds * 1000)
-        self._open_home()
-
-    def _open_home(self) -> None:
         try:
             self.goto(self.home)
         except self.errors as error:
             self._environment.check()
             raise AgentError(f"{self.home} could not be opened: {_first_line(error)}", code="no_page") from error
 
+    async def _open(self) -> None:
+        options = self.options
+        size = {"width": options.viewport_width, "height": options.viewport_height}
+        video = {"record_video_dir": self._folder, "record_video_size": size} if options.video else {}
+        playwright = await self._running.enter_async_context(start_playwright(with_video=options.video))
+        browser = await playwright.chromium.launch(
+            executable_path=find_chromium(playwright), args=list(FLAGS), proxy={"server": self._gate.url}
+        )
+        self._running.push_async_callback(browser.close)
+        self._context = await browser.new_context(
+            viewport=size,
+            accept_downloads=False,
+            service_workers="block",
+            # Only the environment can be reached at all, and its certificates are its own.
+            ignore_https_errors=True,
+            **video,
+        )
+        self._context.set_default_timeout(options.action_timeout_seconds * 1000)
+        self._context.on("dialog", self._answer_dialog)
+        self._context.on("page", lambda page: page.on("download", self._refuse_download))
+        self._page = await self._context.new_page()
+        self._started = time.monotonic()
+        self._developer = await self._context.new_cdp_session(self._page)
+
+    def do(self, work: Callable[[Any], Awaitable[Any]], *, seconds: float | None = None) -> Any:
+        """Do something with the page; if it does not answer in time, stop its scripts and raise Playwright's error."""
+        limit = self.options.action_timeout_seconds if seconds is None else seconds
+        try:
+            return self._loop.run(_awaited(work, self._page), seconds=limit + _MARGIN_SECONDS)
+        except TimeoutError:
+            # A script in an endless loop: as if a person had said that the page is to be stopped.
+            self._attempt(self._developer.send("Runtime.terminateExecution"), seconds=_MARGIN_SECONDS)
+            raise self.errors(f"the page did not answer within {limit:g} s") from None
+
     @property
     def video_seconds(self) -> float:
         """Return how far the video is."""
         return round(time.monotonic() - self._started, 3)
+
+    @property
+    def url(self) -> str:
+        """Return the address of the page."""
+        return str(self._page.url)
 
     def goto(self, url: str) -> None:
         """Open a page of the environment: a URL, or a path; `Outside` for any other."""
@@ -123,34 +151,36 @@ class BrowserSession:
         if not self._gate.allows(target):
             self._gate.refuse(target, how="navigate")
             raise Outside(f"{target} is outside of the environment; only {self.home} can be opened")
-        self.page.goto(target, wait_until="domcontentloaded")
-        self.settle()
+        try:
+            self.do(lambda page: page.goto(target, wait_until=_LOADED))
+        finally:
+            # Also what became a download instead.
+            self.settle()
 
     def settle(self) -> None:
         """Wait until the page has answered an action, within reason, and bring back what opened in a new window."""
         with suppress(self.errors):
-            self.page.wait_for_load_state("domcontentloaded")
-        self.page.wait_for_timeout(self.options.settle_seconds * 1000)
+            self.do(lambda page: page.wait_for_load_state(_LOADED))
+        self.wait(self.options.settle_seconds)
         self._follow_popups()
+
+    def wait(self, seconds: float) -> None:
+        """Wait; the page goes on meanwhile."""
+        time.sleep(seconds)
 
     def screenshot(self) -> bytes | None:
         """Return what the page shows, as PNG; None if it does not answer in time."""
         try:
-            image: bytes = self.page.screenshot(type="png", animations="allow", caret="initial")
+            image: bytes = self.do(lambda page: page.screenshot(type="png", caret="initial"))
         except self.errors as error:
             self._note("problems", f"no screenshot: {_first_line(error)}")
             return None
         return image
 
-    @property
-    def url(self) -> str:
-        """Return the address of the page."""
-        return str(self.page.url)
-
     def title(self) -> str:
         """Return the title of the page; empty if it does not answer."""
         try:
-            return str(self.page.title())
+            return str(self.do(lambda page: page.title()))
         except self.errors:
             return ""
 
@@ -162,27 +192,22 @@ class BrowserSession:
 
     def _follow_popups(self) -> None:
         """Close other windows and show the last one's page here: there is one page, and it is in the video."""
-        popups = [page for page in self._context.pages if page is not self.page]
+        popups = [page for page in self._context.pages if page is not self._page]
         if not popups:
             return
-        with suppress(self.errors):
-            popups[-1].wait_for_load_state("domcontentloaded", timeout=2000)
+        self._attempt(popups[-1].wait_for_load_state(_LOADED, timeout=2000))
         target = popups[-1].url
         for popup in popups:
-            self._note("popups", popup.url)
-            with suppress(self.errors):
-                popup.close()
+            self._note("popups", popup.url[:500])
+            self._attempt(popup.close(), seconds=_MARGIN_SECONDS)
         if self._gate.allows(target):
             with suppress(self.errors):
-                self.page.goto(target, wait_until="domcontentloaded")
+                self.do(lambda page: page.goto(target, wait_until=_LOADED))
 
-    def _answer_dialog(self, dialog: Any) -> None:
+    async def _answer_dialog(self, dialog: Any) -> None:
         self._note("dialogs", {"type": dialog.type, "message": dialog.message[:1000]})
         with suppress(self.errors):
-            if self.options.dialogs == "accept":
-                dialog.accept(dialog.default_value)
-            else:
-                dialog.dismiss()
+            await (dialog.accept(dialog.default_value) if self.options.dialogs == "accept" else dialog.dismiss())
 
     def _refuse_download(self, download: Any) -> None:
         self._note("downloads", download.url[:500])
@@ -192,23 +217,28 @@ class BrowserSession:
         if len(facts) < _MOST_INCIDENTS:
             facts.append(fact)
 
-    def _quietly(self, close: Any) -> None:
-        with suppress(self.errors):
-            close()
+    def _attempt(self, work: Any, *, seconds: float = _CLOSE_SECONDS) -> None:
+        """Do something whose failure changes nothing, such as closing what has gone."""
+        with suppress(self.errors, TimeoutError):
+            self._loop.run(_awaited(lambda _: work, None), seconds=seconds)
 
     def _keep_video(self) -> None:
         """Log the video. A rollout is not lost because its video is."""
-        if self._video is None:
+        if self._page is None or self._page.video is None:
             return
         try:
-            path = make_seekable(Path(self._video.path()))
+            path = make_seekable(Path(self._loop.run(self._page.video.path(), seconds=_CLOSE_SECONDS)))
             if path is None:
                 _logger.warning("the browser left no video that can be played")
                 return
             seconds = duration_seconds(path)
             self._recorder.log_media(path, kind="video", duration_ms=None if seconds is None else seconds * 1000)
-        except (self.errors, OSError, AgentError) as error:
+        except (self.errors, TimeoutError, OSError, AgentError) as error:
             _logger.warning("the video was not kept: %s", error)
+
+
+async def _awaited(work: Callable[[Any], Awaitable[Any]], page: Any) -> Any:
+    return await work(page)
 
 
 def _absolute(url: str, home: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ from openmanus_rl.managers.batches import Refusal
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
-from .worlds import World, fill
+from .worlds import AT, World, fill
 from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
 
 GROUPS = ("group", "bare group", "loose group", "odd group", "rewound group")
@@ -35,7 +36,7 @@ def world(session: Connection) -> World:
 def call(db: Connection, function: str, **arguments: Any) -> Any:
     """Call a function as the API does, by the names of its arguments; return its answer as JSON."""
     named = ", ".join(f"{name} => %({name})s" for name in arguments)
-    values = {name: Jsonb(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+    values = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()}
     answer = db.execute(f"select to_jsonb(public.{function}({named})) as answer", values).fetchone()
     assert answer is not None
     return answer["answer"]
@@ -51,6 +52,21 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
     rollouts = [world[name] for name in ("rollout", "bare rollout", "silent rollout", "odd rollout", "other")]
     generations = [world[name] for name in ("generation", "bare generation", "odd generation")]
     match function:
+        case "cancel_rollouts" | "retry_rollouts" | "delete_rollouts" | "request_rollouts" | "request_evaluation":
+            return requested(db, world, function)
+        case "register_worker" | "claim_rollouts" | "renew_rollouts" | "release_rollouts" | "retire_worker":
+            return worked(db, world, function)
+        case "stop_workers":
+            return ask({"worker_ids": [uuid4()]})
+        case "queue_overview":
+            full = ask({})
+            with db.transaction(force_rollback=True):
+                db.execute("delete from public.rollouts where status = 'pending'")
+                return [*full, *ask({})]
+        case "request_choices":
+            return ask({})
+        case "watch_rollouts":
+            return ask({"requested_at": AT}, {"task_id": world["queued task"]}, {"task_id": new_id()})
         case "change_status":
             return [change_status(db, "rollouts", world["bare rollout"], "running")]
         case "compare_evaluations":
@@ -89,6 +105,10 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask({"run_id": world["odd run"], "change_id": new_id(), "rewind_to_step": 0})
         case "rollout_outline" | "rollout_rewards" | "turn_fingerprints":
             return ask(*({"rollout_id": rollout} for rollout in rollouts))
+        case "rollout_result":
+            return ask(*({"rollout_id": rollout} for rollout in (world["ended"], world["bare rollout"])))
+        case "video_times":
+            return ask(*({"rollout_id": rollout} for rollout in (world["filmed"], world["rollout"])))
         case "rollout_turns":
             return ask(*({"rollout_id": r, "max_chars": n} for r in rollouts for n in (3, 1000)))
         case "run_facets":
@@ -101,11 +121,50 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask({})
         case "task_history":
             return ask(*({"task_id": world[name]} for name in ("task", "bare task", "task 0", "task 2")))
+        case "task_results":
+            return ask(*({"task_id": world[name]} for name in ("task", "bare task", "queued task", "task 0")))
         case "turn_chat":
             return ask(*({"agent_state_id": world[name]} for name in ("turn", "bare turn", "odd turn")))
         case "turn_generation":
             return ask(*({"generation_id": generation} for generation in generations))
     raise AssertionError(f"{function} is new: call it here, on data that shows all it can answer")
+
+
+def requested(db: Connection, world: World, function: str) -> list[Any]:
+    """Ask a function that changes what waits in the queue, of rollouts made for it."""
+    request = {"task_id": world["queued task"], "agent": new_id()}
+    ids = [UUID(made["id"]) for made in call(db, "request_rollouts", request={**request, "attempts": 2})["rollouts"]]
+    match function:
+        case "request_evaluation":
+            return [call(db, function, request=request)]
+        case "request_rollouts":
+            with db.transaction():
+                db.execute("select set_config('openmanus_rl.leases', 'queue', true)")
+                db.execute("update public.rollouts set status = 'success' where id = any (%s)", [ids])
+            return [call(db, function, request={**request, "reuse": True})]
+        case "retry_rollouts":
+            call(db, "cancel_rollouts", rollout_ids=ids)
+        case "delete_rollouts":
+            ids.append(UUID(world["rewarded"]))
+    return [call(db, function, rollout_ids=ids)]
+
+
+def worked(db: Connection, world: World, function: str) -> list[Any]:
+    """Ask a function of workers, as a worker of its own that takes all there is to do."""
+    with db.transaction(force_rollback=True):
+        worker_id = call(db, "register_worker", worker={"name": "w"})["worker_id"]
+        call(db, "request_rollouts", request={"task_id": world["task"], "environment": world["bare queue env"]})
+        claim = {"worker_id": worker_id, "wanted": 1000, "providers": ["none", "docker"]}
+        claimed = call(db, "claim_rollouts", **claim)
+        leases = [UUID(each["lease_id"]) for each in claimed["claims"]]
+        match function:
+            case "register_worker":
+                return [{"worker_id": worker_id}]
+            case "claim_rollouts":
+                return [claimed]
+            case "retire_worker":
+                return [call(db, function, worker_id=worker_id)]
+        return [call(db, function, worker_id=worker_id, lease_ids=leases)]
 
 
 def found_rollouts(db: Connection, world: World) -> list[Any]:
