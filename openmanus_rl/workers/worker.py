@@ -195,8 +195,7 @@ class Worker:
         self._slots_made += 1
         slot = Slot(
             self._settings,
-            owner=self.id,
-            folder=self._owner.folder,
+            owner=self._owner,
             cache=self._root / "task-files",
             number=self._slots_made,
         )

@@ -53,6 +53,7 @@ const shownRollout = {
   step_count: maybe(count),
   step: maybe(count),
   episode_number: maybe(count),
+  agent: maybe(text),
   model: maybe(text),
   policy_version: maybe(count),
   error: maybe(text),

@@ -41,7 +41,7 @@ def _full(db: Connection, world: World) -> None:
     db.execute("update public.members set display_name = 'Ada' where user_id = %s", [owner])
     nameless = new_member(db, "editor")
     records = one_of_each(visibility="public", status="running", owner_id=owner, environment=world["env"])
-    records["rollouts"] |= {"status": "success", "environment": world["env"]}
+    records["rollouts"] |= {"status": "success", "environment": world["env"], "agent": "chat"}
     records["tasks"] |= {"environment": world["env"]}
     # The last step that is done says how fast the run is.
     records["training_steps"] |= {"status": "completed", "started_at": AT, "finished_at": LATER}

@@ -16,19 +16,27 @@ interface Props {
   rollout: QueuedRollout;
   isSelected?: boolean;
   onSelect?: (id: string) => void;
+  /** Of one task: what is asked need not be told. */
+  isOfOneTask?: boolean;
 }
 
-export function RolloutCards({ rollouts, selected, onSelect, label }: {
+export function RolloutCards({ rollouts, selected, onSelect, label, isOfOneTask }: {
   rollouts: QueuedRollout[];
   selected?: ReadonlySet<string>;
   onSelect?: (id: string) => void;
   label: string;
+  isOfOneTask?: boolean;
 }) {
   return (
     <div className={styles.cards} role="list" aria-label={label}>
       {rollouts.map((rollout) => (
         <div key={rollout.id} role="listitem" style={{ display: "grid", minWidth: 0 }}>
-          <RolloutCard rollout={rollout} isSelected={selected?.has(rollout.id)} onSelect={onSelect} />
+          <RolloutCard
+            rollout={rollout}
+            isSelected={selected?.has(rollout.id)}
+            onSelect={onSelect}
+            isOfOneTask={isOfOneTask}
+          />
         </div>
       ))}
     </div>
@@ -41,7 +49,8 @@ function isSame(before: Props, after: Props): boolean {
     JSON.stringify(before.rollout) === JSON.stringify(after.rollout);
 }
 
-export const RolloutCard = memo(function RolloutCard({ rollout, isSelected = false, onSelect }: Props) {
+export const RolloutCard = memo(function RolloutCard(props: Props) {
+  const { rollout, isSelected = false, onSelect, isOfOneTask } = props;
   return (
     <article
       className={styles.card}
@@ -64,14 +73,14 @@ export const RolloutCard = memo(function RolloutCard({ rollout, isSelected = fal
       </div>
       <PhaseBar rollout={rollout} />
       <Anchor component={Link} to={`/rollouts/${rollout.id}`} size="sm" lineClamp={2}>
-        {plain(rollout.task_description)}
+        {isOfOneTask ? `Rollout ${shortId(rollout.id)}` : plain(rollout.task_description)}
       </Anchor>
       <Facts rollout={rollout} />
       <Outcome rollout={rollout} />
       <div className={styles.foot}>
         <Files rollout={rollout} />
         <span style={{ marginLeft: "auto", display: "flex", gap: 6 }}>
-          <RolloutActions rollouts={[rollout]} size="compact-xs" />
+          <RolloutActions rollouts={[rollout]} size="compact-xs" only={["cancel", "retry"]} />
         </span>
       </div>
     </article>
@@ -144,12 +153,11 @@ function Facts({ rollout: r }: { rollout: QueuedRollout }) {
   );
 }
 
-function Outcome({ rollout: { error, result, status_message } }: { rollout: QueuedRollout }) {
-  const [kind, text] = error !== null
-    ? ["error", error]
-    : result !== null
-    ? ["result", result]
-    : ["message", status_message];
+function Outcome({ rollout }: { rollout: QueuedRollout }) {
+  const { error, result, status_message } = rollout;
+  // While it runs, the message is its phase.
+  const message = phaseOf(rollout) === "verifying" ? null : status_message;
+  const [kind, text] = error !== null ? ["error", error] : result !== null ? ["result", result] : ["message", message];
   if (text === null) return null;
   return (
     <div className={styles.outcome} data-kind={kind} title={kind === "result" ? "The answer" : undefined}>

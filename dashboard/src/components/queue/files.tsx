@@ -1,6 +1,7 @@
 /** What a rollout left in storage besides its turns: its video, and the logs of its environment. */
 import { Anchor, Group, Modal, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
 import { readEnd, saveFile } from "@/api/files.ts";
 import { AgentText } from "@/components/agent_text.tsx";
 import { Found } from "@/components/states.tsx";
@@ -25,10 +26,20 @@ export function EnvironmentLogs({ path }: { path: string }) {
               Download
             </Anchor>
           </Group>
-          {text === "" ? <Text size="sm" c="dimmed">The environment logged nothing.</Text> : <AgentText text={text} />}
+          {text === "" ? <Text size="sm" c="dimmed">The environment logged nothing.</Text> : <LogText text={text} />}
         </>
       )}
     </Found>
+  );
+}
+
+function LogText({ text }: { text: string }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  return (
+    <div ref={box} style={{ maxHeight: "60vh", overflow: "auto" }} role="region" aria-label="Log text" tabIndex={0}>
+      <AgentText text={text} />
+    </div>
   );
 }
 

@@ -151,7 +151,6 @@ function Fields({ form, change, problems }: FieldsProps) {
           value={form.agent}
           onChange={(agent) => change({ agent })}
           error={problems.agent}
-          data-autofocus
         />
         <Autocomplete
           label="Model"
@@ -176,6 +175,8 @@ function Fields({ form, change, problems }: FieldsProps) {
             value={form.attempts}
             onChange={(attempts) => change({ attempts })}
             error={problems.attempts}
+            // Not the agent: its suggestions would cover the form.
+            data-autofocus
           />
           <NumberInput
             label="Priority"

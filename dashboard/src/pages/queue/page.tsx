@@ -1,5 +1,5 @@
 /** The queue: what runs on which worker and for how long, what is next, and how the workers are. */
-import { Alert, Button, Code, Stack } from "@mantine/core";
+import { Alert, Button, Code, List, Stack } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
@@ -52,17 +52,39 @@ function Queue() {
   const more = listed < MOST_LISTED ? () => setListed(Math.min(MOST_LISTED, listed * 3)) : null;
   return (
     <Found query={query} what="Reading the queue">
-      {(queue) => (
-        <Stack>
-          <Figures queue={queue} />
-          <Warnings queue={queue} />
-          <Running queue={queue} chosen={chosen} more={more} />
-          <Waiting queue={queue} chosen={chosen} more={more} />
-          <Workers queue={queue} more={more} />
-          <SelectionBar rollouts={[...queue.held, ...queue.next]} chosen={chosen} />
-        </Stack>
-      )}
+      {(queue) =>
+        isEmpty(queue) ? <NothingYet /> : (
+          <Stack>
+            <Figures queue={queue} />
+            <Warnings queue={queue} />
+            <Running queue={queue} chosen={chosen} more={more} />
+            <Waiting queue={queue} chosen={chosen} more={more} />
+            <Workers queue={queue} more={more} />
+            <SelectionBar rollouts={[...queue.held, ...queue.next]} chosen={chosen} />
+          </Stack>
+        )}
     </Found>
+  );
+}
+
+function isEmpty({ waiting, held_count, workers }: QueueOverview): boolean {
+  return waiting === 0 && held_count === 0 && workers.length === 0;
+}
+
+function NothingYet() {
+  return (
+    <Empty title="The queue is empty, and no worker runs">
+      <List type="ordered" size="sm" ta="left" mt="xs" spacing={6}>
+        <List.Item>
+          Choose <Link to="/tasks">tasks</Link>, or upload some, and press “New rollout”. On a terminal:{" "}
+          <Code>openmanus-rl rollouts new --task ID</Code>
+        </List.Item>
+        <List.Item>
+          Start a worker on any machine that has the Supabase settings: <Code>openmanus-rl worker</Code>
+        </List.Item>
+        <List.Item>Watch here what waits, what runs, and what came of it.</List.Item>
+      </List>
+    </Empty>
   );
 }
 
@@ -88,7 +110,7 @@ function Figures({ queue: { waiting, oldest_waiting_at, held_count, health } }: 
       <Figure
         label="Running"
         value={number(held_count)}
-        hint={`the workers have ${number(health.places)} ${health.places === 1 ? "place" : "places"}`}
+        hint={health.places === 0 ? "no worker has a place" : `of ${number(health.places)} places`}
       />
       <Figure
         label="Active workers"

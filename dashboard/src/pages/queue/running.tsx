@@ -10,7 +10,6 @@ import { Elapsed } from "@/components/queue/elapsed.tsx";
 import { statusText } from "@/components/queue/phase.ts";
 import type { Chosen } from "@/components/queue/selection.tsx";
 import { ScrollTable } from "@/components/scroll_table.tsx";
-import { Empty } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { number, shortId } from "@/view/format.ts";
 import { More } from "./more.tsx";
@@ -40,13 +39,9 @@ export function Running({ queue, chosen, more }: Props) {
     <Section title="Running" aside={<Text size="sm" c="dimmed">Those that have run longest first</Text>}>
       {held.length === 0
         ? (
-          <Empty title="Nothing runs">
-            {waiting > 0 ? "What waits starts as soon as a worker is free." : (
-              <>
-                Choose <Link to="/tasks">tasks</Link> and press “New rollout”.
-              </>
-            )}
-          </Empty>
+          <Text size="sm" c="dimmed">
+            Nothing runs. {waiting > 0 && "What waits starts as soon as a worker is free."}
+          </Text>
         )
         : (
           <>
@@ -74,7 +69,7 @@ export function Running({ queue, chosen, more }: Props) {
                         <Text span size="xs" fw={600}>
                           {plain(rollouts[0]!.worker_name ?? `Worker ${shortId(rollouts[0]!.worker_id)}`)}
                         </Text>
-                        <Text span size="xs" c="dimmed">· {number(rollouts.length)} here</Text>
+                        <Text span size="xs" c="dimmed" ml={6}>{number(rollouts.length)} here</Text>
                       </Table.Th>
                     </Table.Tr>
                     {rollouts.map((rollout) => <Row key={rollout.id} rollout={rollout} chosen={chosen} />)}

@@ -8,7 +8,6 @@ import { RolloutActions } from "@/components/queue/actions.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
 import type { Chosen } from "@/components/queue/selection.tsx";
 import { ScrollTable } from "@/components/scroll_table.tsx";
-import { Empty } from "@/components/states.tsx";
 import { number, shortId } from "@/view/format.ts";
 import { More } from "./more.tsx";
 import { AgentName, SelectAll } from "./running.tsx";
@@ -24,10 +23,10 @@ export function Waiting({ queue: { next, waiting }, chosen, more }: Props) {
     <Section title="Waiting" aside={<Text size="sm" c="dimmed">By priority, then the oldest first</Text>}>
       {next.length === 0
         ? (
-          <Empty title="Nothing waits">
-            Ask for rollouts with “New rollout” on a <Link to="/tasks">task</Link>, or with{" "}
+          <Text size="sm" c="dimmed">
+            Nothing waits. Choose <Link to="/tasks">tasks</Link> and press “New rollout”, or use{" "}
             <Code>openmanus-rl rollouts new --task ID</Code>.
-          </Empty>
+          </Text>
         )
         : (
           <>

@@ -9,7 +9,6 @@ import { Ago, Section } from "@/components/page.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
 import { ScrollTable } from "@/components/scroll_table.tsx";
-import { Empty } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { refresher } from "@/live/query.ts";
 import { number } from "@/view/format.ts";
@@ -21,11 +20,10 @@ export function Workers({ queue: { workers, health }, more }: { queue: QueueOver
     <Section title="Workers" aside={total > 0 && <Text size="sm" c="dimmed">{number(total)} in all</Text>}>
       {workers.length === 0
         ? (
-          <Empty title="No worker yet">
-            Start one on any machine that has the Supabase settings:{" "}
-            <Code>openmanus-rl worker</Code>. Several at once, on other machines:{" "}
-            <Code>openmanus-rl workers launch</Code>.
-          </Empty>
+          <Text size="sm" c="dimmed">
+            No worker runs, and none did in the last hour. Start one on any machine that has the Supabase settings:{" "}
+            <Code>openmanus-rl worker</Code>.
+          </Text>
         )
         : (
           <>

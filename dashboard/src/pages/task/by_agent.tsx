@@ -1,5 +1,5 @@
 /** How a task goes by agent and model: success rate and pass@k. */
-import { Group, SimpleGrid, Table, Text } from "@mantine/core";
+import { Group, Table, Text } from "@mantine/core";
 import { type TaskResults, taskResults } from "@/api/tasks.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { Chart } from "@/components/chart/chart.tsx";
@@ -33,23 +33,20 @@ export function ByAgent({ taskId }: { taskId: string }) {
 
 function Results({ results }: { results: TaskResults }) {
   const lines = linesOf(results);
-  const table = <ResultTable results={results.slice(0, LISTED)} />;
   return (
     <>
-      {lines.length === 0 ? table : (
-        <SimpleGrid cols={{ base: 1, lg: 2 }}>
-          <div style={{ minWidth: 0 }}>{table}</div>
-          <div style={{ minWidth: 0 }}>
-            <Text size="sm" mb={4}>pass@k: the chance that one of k rollouts solves it</Text>
-            <Chart
-              title="pass@k by agent and model"
-              lines={lines}
-              yRange={[0, 1]}
-              formatY={(value) => percent(value, 0)}
-            />
-            <Legend lines={lines} isCut={results.length > MOST_LINES} />
-          </div>
-        </SimpleGrid>
+      <ResultTable results={results.slice(0, LISTED)} />
+      {lines.length > 0 && (
+        <div>
+          <Text size="sm" mt="sm" mb={4}>pass@k: the chance that one of k rollouts solves the task</Text>
+          <Chart
+            title="pass@k by agent and model"
+            lines={lines}
+            yRange={[0, 1]}
+            formatY={(value) => percent(value, 0)}
+          />
+          <Legend lines={lines} isCut={results.length > MOST_LINES} />
+        </div>
       )}
       {results.length > LISTED && (
         <Text size="sm" c="dimmed" mt="xs">The {LISTED} used last of {number(results.length)} are listed.</Text>

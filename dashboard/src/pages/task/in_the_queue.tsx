@@ -17,7 +17,13 @@ export function InTheQueue({ taskId }: { taskId: string }) {
   const total = Object.values(watched.counts).reduce((sum, count) => sum + count, 0);
   return (
     <Section title="In the queue" aside={<Link to="/queue">The whole queue</Link>}>
-      <RolloutCards label="In the queue" rollouts={watched.rollouts} selected={chosen.ids} onSelect={chosen.toggle} />
+      <RolloutCards
+        label="In the queue"
+        rollouts={watched.rollouts}
+        selected={chosen.ids}
+        onSelect={chosen.toggle}
+        isOfOneTask
+      />
       <More shown={watched.rollouts.length} total={total} what="that wait or run" more={null} />
       <Group justify="center">
         <SelectionBar rollouts={watched.rollouts} chosen={chosen} />

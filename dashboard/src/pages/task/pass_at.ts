@@ -1,13 +1,14 @@
 /** pass@k of agents and models, as lines of a chart. */
 import type { TaskResults } from "@/api/tasks.ts";
 import type { Line } from "@/components/chart/chart.tsx";
+import { agentAndModel } from "@/pages/rollouts/agent_and_model.ts";
 import { seriesColor } from "@/theme.ts";
 
 /** More lines than this cannot be told apart. */
 export const MOST_LINES = 8;
 
-export function nameOf({ agent, model }: { agent: string | null; model: string | null }): string {
-  return [agent, model].filter((part) => part !== null).join(" · ") || "Recorded";
+export function nameOf(found: { agent: string | null; model: string | null }): string {
+  return agentAndModel(found) ?? "Recorded";
 }
 
 /** The k that any of them has, in order. */

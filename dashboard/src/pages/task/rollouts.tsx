@@ -8,6 +8,7 @@ import { ScrollTable } from "@/components/scroll_table.tsx";
 import { Found } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { useLive } from "@/live/query.ts";
+import { agentAndModel } from "@/pages/rollouts/agent_and_model.ts";
 import { CompareBar, toggled } from "@/pages/rollouts/compare_bar.tsx";
 import { number, shortId, UNKNOWN } from "@/view/format.ts";
 
@@ -35,7 +36,7 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
                       <VisuallyHidden>Selected</VisuallyHidden>
                     </Table.Th>
                     <Table.Th>Rollout</Table.Th>
-                    <Table.Th>Model</Table.Th>
+                    <Table.Th>Agent and model</Table.Th>
                     <Table.Th>Run</Table.Th>
                     <Table.Th>Status</Table.Th>
                     <Table.Th ta="right">Reward</Table.Th>
@@ -57,7 +58,7 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
                       <Table.Td>
                         <Link to={`/rollouts/${rollout.id}`}>{shortId(rollout.id)}</Link>
                       </Table.Td>
-                      <Table.Td>{rollout.model ? plain(rollout.model) : UNKNOWN}</Table.Td>
+                      <Table.Td>{plain(agentAndModel(rollout) ?? UNKNOWN)}</Table.Td>
                       <Table.Td>
                         {rollout.training_run_id && (
                           <Link to={`/runs/${rollout.training_run_id}`}>
