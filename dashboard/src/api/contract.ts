@@ -368,7 +368,7 @@ const claim = fields({
 const waitingRollout = {
   id,
   task_id: maybe(id),
-  task_description: maybe(text),
+  task_description: text,
   environment: text,
   agent: text,
   model: maybe(text),

@@ -4,8 +4,9 @@ import { v } from "../_shared/deps.ts";
 import { count, fields, id, json, jsonObject, optional, real, text } from "../_shared/fields.ts";
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
+const BEFORE_THE_END = ["pending", "provisioning", "running"];
 /** How a rollout can end. */
-export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => status !== "pending" && status !== "running");
+export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => !BEFORE_THE_END.includes(status));
 
 export const input = fields({
   rollout_id: id("The rollout."),

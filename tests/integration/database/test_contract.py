@@ -155,9 +155,6 @@ def queue_answers(db: Connection, function: str) -> list[Any]:
             nameless.lease()
             nameless.request()
             db.execute("delete from public.tasks where id = %s", [nameless.tasks[0]])
-            db.execute(
-                "update public.rollouts set task_description = null where task_id is null and request is not null"
-            )
             call_queue(db, "retire_worker", worker_id=idle)
             found = [call(db, function, listed=1000)]
             with db.transaction(force_rollback=True):
