@@ -283,7 +283,7 @@ def test_a_lost_attempt_keeps_all_that_it_recorded(db: Connection, how: str) -> 
     assert (aside["lease_id"], aside["request"], aside["cache_key"], aside["group_id"]) == (None,) * 4
     assert len(call(db, "turn_chat", agent_state_id=attempt.turns[1])) == 2
     # The next attempt begins with turn 0.
-    rollout_id, lease_id = attempt.queue.lease()
+    rollout_id, lease_id = attempt.queue.lease(worker=attempt.queue.register())
     again = {**attempt.batch([new_id()]), "rollouts": [{"id": rollout_id, "status": "success"}]}
     assert by_ingest(db, lease_id, again) == []
     assert count(db, "agent_states", rollout_id=attempt.id) == 1
