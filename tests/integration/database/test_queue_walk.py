@@ -15,6 +15,8 @@ from .queues import Queue, broken_rules, call
 from .writing import Connection, new_id
 
 ENDINGS = ["success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
+PLACE = st.integers(0, 1000)
+PLACES = st.lists(PLACE, min_size=1, max_size=3)
 RETRIED = {"error", "cancelled", "timeout", "truncated", "interrupted"}
 
 
@@ -87,8 +89,10 @@ class Walk(RuleBasedStateMachine):
         self.db, self.queue, self.model = db, Queue(db, tasks=2), Model()
         self.workers = [self.queue.worker, self.queue.register()]
 
-    def pick(self, data: st.DataObject, from_: Any) -> Any:
-        return data.draw(st.sampled_from(sorted(from_)))
+    def pick(self, place: int, from_: Any) -> Any:
+        """Choose by the place in the order in which all was made: ids are other ones whenever a walk is repeated."""
+        known = list(from_)
+        return known[place % len(known)]
 
     # Clients -----------------------------------------------------------------------------------------------------
 
@@ -99,11 +103,19 @@ class Walk(RuleBasedStateMachine):
         if evaluation:
             self.model.evaluations[evaluation] = "pending"
         self.model.rollouts |= {each: Rollout(max_attempts, evaluation) for each in made}
+        # Rollouts of one request are of one age, and claimed in any order: let them be claimed in one.
+        with self.db.transaction():
+            self.db.execute("select set_config('openmanus_rl.leases', 'queue', true)")
+            for number, each in enumerate(made):
+                self.db.execute(
+                    "update public.rollouts set created_at = created_at + %s * interval '1 microsecond' where id = %s",
+                    [number, each],
+                )
 
     @precondition(lambda self: self.model.rollouts)
-    @rule(data=st.data(), function=st.sampled_from(["cancel_rollouts", "delete_rollouts"]))
-    def stop(self, data: st.DataObject, function: str) -> None:
-        ids = data.draw(st.sets(st.sampled_from(sorted(self.model.rollouts)), min_size=1, max_size=3))
+    @rule(places=PLACES, function=st.sampled_from(["cancel_rollouts", "delete_rollouts"]))
+    def stop(self, places: list[int], function: str) -> None:
+        ids = {self.pick(place, self.model.rollouts) for place in places}
         call(self.db, function, rollout_ids=sorted(ids))
         for each in ids:
             rollout = self.model.rollouts[each]
@@ -115,9 +127,9 @@ class Walk(RuleBasedStateMachine):
                 rollout.status = "cancelled"
 
     @precondition(lambda self: self.model.rollouts)
-    @rule(data=st.data())
-    def retry(self, data: st.DataObject) -> None:
-        rollout_id = self.pick(data, self.model.rollouts)
+    @rule(place=PLACE)
+    def retry(self, place: int) -> None:
+        rollout_id = self.pick(place, self.model.rollouts)
         rollout = self.model.rollouts[rollout_id]
         if rollout.status not in RETRIED:
             with pytest.raises(psycopg.Error) as refused:
@@ -130,9 +142,9 @@ class Walk(RuleBasedStateMachine):
 
     # Workers -----------------------------------------------------------------------------------------------------
 
-    @rule(data=st.data(), wanted=st.integers(1, 3))
-    def claim(self, data: st.DataObject, wanted: int) -> None:
-        worker = self.pick(data, self.workers)
+    @rule(place=PLACE, wanted=st.integers(1, 3))
+    def claim(self, place: int, wanted: int) -> None:
+        worker = self.pick(place, self.workers)
         claims = self.queue.claim(wanted, worker=worker)
         waiting = [each for each in self.model.rollouts.values() if each.status == "pending"]
         assert len(claims) == min(wanted, len(waiting))
@@ -144,10 +156,10 @@ class Walk(RuleBasedStateMachine):
             self.model.leases[claim["lease_id"]] = claim["rollout"]["id"]
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data(), has_lease=st.booleans())
-    def record(self, data: st.DataObject, has_lease: bool) -> None:
+    @rule(place=PLACE, has_lease=st.booleans())
+    def record(self, place: int, has_lease: bool) -> None:
         """Deliver a turn under any lease that there ever was, or under none."""
-        lease = self.pick(data, self.model.leases)
+        lease = self.pick(place, self.model.leases)
         rollout_id = self.model.leases[lease]
         rollout = self.model.rollouts.get(rollout_id)
         number = len(self.model.leases) * 1000 + (rollout.turns if rollout else 0)
@@ -159,10 +171,10 @@ class Walk(RuleBasedStateMachine):
             rollout.turns += 1
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data(), status=st.sampled_from(["running", *ENDINGS]))
-    def report(self, data: st.DataObject, status: str) -> None:
+    @rule(place=PLACE, status=st.sampled_from(["running", *ENDINGS]))
+    def report(self, place: int, status: str) -> None:
         """Report a status under any lease that there ever was."""
-        lease = self.pick(data, self.model.leases)
+        lease = self.pick(place, self.model.leases)
         rollout_id = self.model.leases[lease]
         rollout = self.model.rollouts.get(rollout_id)
         refused = self.queue.end(rollout_id, lease, status)
@@ -184,17 +196,17 @@ class Walk(RuleBasedStateMachine):
             rollout.status = status if may else rollout.status
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data())
-    def renew(self, data: st.DataObject) -> None:
-        worker = self.pick(data, self.workers)
+    @rule(place=PLACE)
+    def renew(self, place: int) -> None:
+        worker = self.pick(place, self.workers)
         told = {each["lease_id"]: each["cancelled"] for each in self.queue.renew(*self.model.leases, worker=worker)}
         mine = [each for each in self.model.rollouts.values() if each.is_held and each.worker == worker]
         assert told == {each.lease: each.cancelling for each in mine}
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data(), counts=st.booleans())
-    def release(self, data: st.DataObject, counts: bool) -> None:
-        lease, worker = self.pick(data, self.model.leases), self.pick(data, self.workers)
+    @rule(place=PLACE, counts=st.booleans())
+    def release(self, place: int, counts: bool) -> None:
+        lease, worker = self.pick(place, self.model.leases), self.pick(place // 7, self.workers)
         rollout_id = self.model.leases[lease]
         rollout = self.model.rollouts.get(rollout_id)
         is_mine = rollout is not None and rollout.is_held and (rollout.lease, rollout.worker) == (lease, worker)
@@ -202,9 +214,9 @@ class Walk(RuleBasedStateMachine):
         if is_mine:
             self.model.give_back(rollout_id, counts=counts)
 
-    @rule(data=st.data())
-    def retire(self, data: st.DataObject) -> None:
-        worker = self.pick(data, self.workers)
+    @rule(place=PLACE)
+    def retire(self, place: int) -> None:
+        worker = self.pick(place, self.workers)
         mine = [key for key, each in self.model.rollouts.items() if each.is_held and each.worker == worker]
         assert call(self.db, "retire_worker", worker_id=worker) == len(mine)
         for each in mine:
@@ -213,10 +225,10 @@ class Walk(RuleBasedStateMachine):
         self.workers.append(self.queue.register())
 
     @precondition(lambda self: any(each.is_held for each in self.model.rollouts.values()))
-    @rule(data=st.data())
-    def die(self, data: st.DataObject) -> None:
-        held = sorted(key for key, each in self.model.rollouts.items() if each.is_held)
-        dead = data.draw(st.sets(st.sampled_from(held), min_size=1))
+    @rule(places=PLACES)
+    def die(self, places: list[int]) -> None:
+        held = [key for key, each in self.model.rollouts.items() if each.is_held]
+        dead = {self.pick(place, held) for place in places}
         self.queue.reclaim(*dead)
         for each in dead:
             self.model.give_back(each, counts=True)
