@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import linear_regression
 from typing import Any
-
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
 
 from benchmarks.measuring import COUNTS, Results
 from benchmarks.writers import WRITERS
 
 CHAT_TURNS = (10, 40, 160)
 BEST = "the best peer"
+_REACHED = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ TARGETS = (
     Target("bytes per rollout of 200 KB of prose", "long rollouts of prose", "bytes", "jsonl", 1),
     Target("growth of bytes with turns: exponent", "growth", "exponent", None, 1.05),
     # Close to 16, a step and a value of 8 bytes each.
-    Target("bytes per metric point", "points", "bytes_per_point", None, 17.6),
+    Target("bytes per metric point", "points", "bytes", None, 17.6),
     Target("MB more memory in an outage", "outage", "grown_mb", None, 100),
     Target("lost in that outage", "outage", "lost", None, 0),
     Target("lost after kill -9 of the process", "kills of the process", "lost", None, 0),
@@ -60,7 +57,7 @@ TARGETS = (
 def add_growth(results: Results) -> None:
     """Add the exponents with which bytes grow when each turn carries the chat: 1 is proportional, 2 quadratic."""
     questions = [f"chats of {turns}" for turns in CHAT_TURNS]
-    for writer in results.subjects(*questions):
+    for writer in results.answers.get(questions[0], {}):
         sizes = [log(results.figure(question, writer, "bytes") or 1) for question in questions]
         slope = linear_regression([log(turns) for turns in CHAT_TURNS], sizes).slope
         results.answers.setdefault("growth", {})[writer] = [{"exponent": slope}]
@@ -72,54 +69,52 @@ def judge(results: Results) -> list[dict[str, Any]]:
 
 
 def _judge(results: Results, target: Target) -> dict[str, Any]:
-    peer = _best_peer(results, target) if target.peer == BEST else target.peer
-    measured = results.figure(target.question, "ours", target.figure)
-    if peer:
-        measured = results.ratio(target.question, target.figure, peer)
     goal = f"{'at least' if target.at_least else 'at most'} {target.limit:g}"
-    if target.peer:
+    peer = _best_peer(results, target) if target.peer == BEST else target.peer
+    if peer:
         goal += f" × {_label(target.peer)}'s"
-    verdict: dict[str, Any] = {"name": target.name, "goal": goal, "peer": peer, "measured": measured}
-    if measured is None:
-        return {**verdict, "reached": None, "verdict": "not measured: without that peer"}
-    reached = measured >= target.limit if target.at_least else measured <= target.limit
-    factor = max(measured, target.limit) / (min(measured, target.limit) or 1)
-    return {**verdict, "reached": reached, "verdict": "reached" if reached else f"missed by a factor of {factor:.2f}"}
+        measured = results.ratio(target.question, target.figure, peer)
+    else:
+        measured = results.figure(target.question, "ours", target.figure)
+    reached = None
+    if measured is not None:
+        reached = measured >= target.limit if target.at_least else measured <= target.limit
+    return {"name": target.name, "goal": goal, "peer": peer, "measured": measured, "reached": reached}
 
 
 def _best_peer(results: Results, target: Target) -> str:
     """Return the peer whose figure is the lowest."""
-    figures = {peer: results.figure(target.question, peer, target.figure) for peer in results.subjects(target.question)}
-    others = {peer: figure for peer, figure in figures.items() if figure is not None and peer != "ours"}
-    return min(others, key=lambda peer: others[peer])
+    figures = {peer: results.figure(target.question, peer, target.figure) for peer in results.answers[target.question]}
+    return min((figure, peer) for peer, figure in figures.items() if figure is not None and peer != "ours")[1]
 
 
 def print_results(results: Results) -> None:
-    """Print a table of each question, and the verdicts."""
+    """Print a table of each question, and whether the targets are reached."""
     for question in results.answers:
-        show(_question_table(results, question))
+        _print_question(results, question)
     rows = []
     for verdict in judge(results):
-        measured = "" if verdict["measured"] is None else f"{verdict['measured']:.2f}"
-        of = f" of {_label(verdict['peer'])}'s" if measured and verdict["peer"] else ""
-        rows.append([verdict["name"], verdict["goal"], measured + of, verdict["verdict"]])
-    show(make_table("Targets", ["to reach", "measured", "verdict"], rows, justify="left"))
+        measured = "not measured: without that peer"
+        if verdict["measured"] is not None:
+            measured = f"{verdict['measured']:.2f}" + (f" of {_label(verdict['peer'])}'s" if verdict["peer"] else "")
+        rows.append([verdict["name"], verdict["goal"], measured, _REACHED[verdict["reached"]]])
+    print_table("Targets", ["to reach", "measured", "reached"], rows)
 
 
-def _question_table(results: Results, question: str) -> Table:
-    """Return the figures of each subject, in brackets the ratio of the first one's to it."""
-    first, *others = results.subjects(question)
+def _print_question(results: Results, question: str) -> None:
+    """Print the figures of each subject, in brackets the ratio of the first one's to it."""
+    first, *others = results.answers[question]
     figures = results.answers[question][first][0]
     rows = []
     for subject in (first, *others):
-        cells = []
+        cells = [_label(subject)]
         for name in figures:
             compared = subject != first and name not in ("count", *COUNTS)
             ratio = results.ratio(question, name, subject, base=first) if compared else None
             cells.append(_shown(results, question, subject, name) + ("" if ratio is None else f" ({ratio:.2f})"))
-        rows.append([_label(subject), *cells])
+        rows.append(cells)
     title = question + (f": medians, and ({_label(first)} ÷ it)" if others else "")
-    return make_table(title, [name.replace("_", " ") for name in figures], rows)
+    print_table(title, [name.replace("_", " ") for name in figures], rows)
 
 
 def _shown(results: Results, question: str, subject: str, name: str) -> str:
@@ -131,25 +126,15 @@ def _shown(results: Results, question: str, subject: str, name: str) -> str:
     return f"{shown} [{min(values):,.0f} to {max(values):,.0f}]" if name == "rate" else shown
 
 
-def _label(subject: str) -> str:
-    return WRITERS[subject].label if subject in WRITERS else subject
+def _label(subject: str | None) -> str:
+    return WRITERS[subject].label if subject in WRITERS else str(subject)
 
 
-def make_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, justify: JustifyMethod = "right"
-) -> Table:
-    """Return a table whose first column, without a heading, names the rows."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify=justify)
-    for row in rows:
-        # Brackets are no markup.
-        table.add_row(*(Text(cell) for cell in row))
-    return table
-
-
-def show(table: Table) -> None:
-    """Print a table as wide as the terminal, or wide enough where the output goes to a file."""
-    terminal = Console()
-    (terminal if terminal.is_terminal else Console(width=140)).print(table)
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table in Markdown, whose first column names the rows and has no heading."""
+    lines = [["", *columns], *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    print(f"\n{title}\n")
+    for cells in lines:
+        print(f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |")

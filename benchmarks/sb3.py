@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -23,14 +22,14 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from benchmarks.measuring import Measured, Question, Results, ask, run_json, temporary_folder
-from benchmarks.report import make_table, show
-from benchmarks.stack import Stack, running_stack
+from benchmarks.measuring import Measured, Question, Results, ask
+from benchmarks.report import print_table
+from benchmarks.stack import Stack, run_json, running_stack, temporary_folder
+from benchmarks.writers.lines import keep_offline
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
 
 _PLAIN = "no logging"
 _ENVIRONMENTS = 8
-_SETTLE_SECONDS = 120.0
 
 
 class Clock(BaseCallback):
@@ -49,8 +48,7 @@ class Clock(BaseCallback):
 
 def _wandb(folder: Path) -> dict[str, Any]:
     """W&B as its documentation has it for Stable-Baselines3: its callback, and its copy of what TensorBoard gets."""
-    os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=str(folder))
-    os.environ.update(WANDB_CACHE_DIR=str(folder), WANDB_CONFIG_DIR=str(folder))
+    keep_offline(folder)
     import wandb
     from wandb.integration.sb3 import WandbCallback
 
@@ -85,31 +83,29 @@ def _measure(variant: str, steps: int, stack: Stack) -> Measured:
     with temporary_folder() as folder:
         command = [__file__, "--train", variant, "--steps", str(steps), "--folder", str(folder)]
         measured = run_json(command, env=stack.env())
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while any(stack.home.glob("spool/*/*/meta.json")) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    stack.sync()
     return measured
 
 
-def _show(results: Results, steps: int) -> None:
+def _print(results: Results, steps: int) -> None:
     rows = []
-    plain = {name: results.values("sb3", _PLAIN, name) for name in ("seconds", "cpu_seconds")}
-    for variant in results.subjects("sb3"):
-        seconds, cpu = results.values("sb3", variant, "seconds"), results.values("sb3", variant, "cpu_seconds")
-        speeds = [without / own for without, own in zip(plain["seconds"], seconds, strict=True)]
+    for variant in _VARIANTS:
+        (plain_seconds, seconds), (plain_cpu, cpu) = (
+            [results.values("sb3", name, figure) for name in (_PLAIN, variant)] for figure in ("seconds", "cpu_seconds")
+        )
+        speeds = [without / own for without, own in zip(plain_seconds, seconds, strict=True)]
         rows.append([
             variant, f"{steps / statistics.median(seconds):,.0f}", f"{statistics.median(speeds):.3f}",
-            f"{min(speeds):.2f} to {max(speeds):.2f}", f"{min(cpu) / min(plain['cpu_seconds']):.3f}",
+            f"{min(speeds):.2f} to {max(speeds):.2f}", f"{min(cpu) / min(plain_cpu):.3f}",
         ])  # fmt: skip
     title = f"PPO on CartPole, {_ENVIRONMENTS} environments, {steps:,} steps; ratios to {_PLAIN}"
-    show(make_table(title, ["steps/s", "speed", "range", "CPU time"], rows))
+    print_table(title, ["steps/s", "speed", "range", "CPU time"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--variants", nargs="+", default=list(_VARIANTS), choices=list(_VARIANTS))
     parser.add_argument("--train", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -117,10 +113,9 @@ def main() -> None:
         print("\n" + json.dumps(_train(given.train, given.steps, given.folder)))
         return
     with running_stack() as stack:
-        repeats = dict.fromkeys([_PLAIN, *given.variants], given.rounds)
+        repeats = dict.fromkeys(_VARIANTS, given.rounds)
         question = Question("sb3", repeats, lambda variant, _: _measure(variant, given.steps, stack))
-        results = ask([question])
-    _show(results, given.steps)
+        _print(ask([question]), given.steps)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An embedded stack of its own for each benchmark."""
+"""An embedded stack of its own for each benchmark, and processes that use it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Measured
 
 SYNC_TIMEOUT_SECONDS = 30.0
 
@@ -43,12 +46,11 @@ class Stack:
         while True:
             try:
                 self.run("sync")
+                return
             except subprocess.CalledProcessError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
-            else:
-                return
 
     def run(self, *arguments: str) -> bytes:
         """Run `openmanus-rl` on this stack and return what it prints."""
@@ -59,10 +61,31 @@ class Stack:
 @contextmanager
 def running_stack() -> Iterator[Stack]:
     """Start a stack in a temporary folder, and stop it at the end."""
-    with tempfile.TemporaryDirectory(prefix="openmanus-rl-bench-", ignore_cleanup_errors=True) as home:
-        stack = Stack(Path(home))
+    with temporary_folder() as home:
+        stack = Stack(home)
         stack.start()
         try:
             yield stack
         finally:
             stack.stop()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder for one measurement, or for a stack."""
+    with tempfile.TemporaryDirectory(prefix="openmanus-rl-bench-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def run_json(arguments: Sequence[str], *, env: dict[str, str]) -> Measured:
+    """Run a Python program in a process of its own and return the JSON object on its last line."""
+    # Write out what the process before left in the page cache.
+    os.sync()
+    # In a folder that stays: the recorder's courier may outlive the process.
+    options: dict[str, Any] = {"env": env, "cwd": env["OPENMANUS_RL_HOME"], "stdin": subprocess.DEVNULL}
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **options)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed\n{done.stdout}\n{done.stderr}")
+    # Libraries may print something after it.
+    measured: Measured = json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{")))
+    return measured

@@ -11,15 +11,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from benchmarks.measuring import Measured, run_json, temporary_folder
-from benchmarks.stack import Stack
+from benchmarks.measuring import Measured
+from benchmarks.stack import Stack, run_json, temporary_folder
 from benchmarks.worker import TICKS_FILE
 
-CALLS_PER_SECOND = 200
-_WORKER = str(Path(__file__).with_name("worker.py"))
+WORKER = str(Path(__file__).with_name("worker.py"))
 # After a kill, helpers that are still alive (W&B has a second process) have this long to write what they hold.
 _AFTERMATH_SECONDS = 2.0
 _SAMPLE_SECONDS = 0.5
@@ -37,14 +37,8 @@ def measure_outage(stack: Stack, seconds: float, writer: str, _repeat: int) -> M
         spooled = sum(path.stat().st_size for path in stack.home.glob("spool/*/*/*.jsonl"))
         stack.start()
         process.wait()
-        counts = _count(writer, folder, stack)
-    return {
-        "seconds": seconds,
-        "before_mb": before / 1e6,
-        "grown_mb": grown / 1e6,
-        "spooled_mb": spooled / 1e6,
-        **counts,
-    }
+        sizes = {"before_mb": before / 1e6, "grown_mb": grown / 1e6, "spooled_mb": spooled / 1e6}
+        return {"seconds": seconds, **sizes, **_count(writer, folder, stack)}
 
 
 def _sample_memory(process: subprocess.Popen[bytes], seconds: float) -> list[int]:
@@ -73,16 +67,9 @@ def measure_kill(stack: Stack, how: str, writer: str, repeat: int) -> Measured:
 def _start(writer: str, folder: Path, stack: Stack, *, seconds: float, mixed: bool = False) -> subprocess.Popen[bytes]:
     """Start a training loop in a process group of its own; return once its first rollout is recorded."""
     job = {"task": "pace", "writer": writer, "folder": str(folder), "seconds": seconds, "mixed": mixed}
-    job["calls_per_second"] = CALLS_PER_SECOND
+    options: dict[str, Any] = {"env": stack.env(), "cwd": stack.home, "start_new_session": True}
     with (folder / "output.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, _WORKER, json.dumps(job)],
-            stdout=log,
-            stderr=log,
-            env=stack.env(),
-            cwd=stack.home,
-            start_new_session=True,
-        )
+        process = subprocess.Popen([sys.executable, WORKER, json.dumps(job)], stdout=log, stderr=log, **options)
     ticks = folder / TICKS_FILE
     deadline = time.monotonic() + _BEGIN_TIMEOUT_SECONDS
     while not ticks.exists() or not ticks.stat().st_size:
@@ -98,6 +85,6 @@ def _count(writer: str, folder: Path, stack: Stack) -> Measured:
     ticks = (folder / TICKS_FILE).read_bytes()
     returned = {"metrics": ticks.count(b"m"), "rollouts": ticks.count(b"r")}
     job = {"task": "stored", "writer": writer, "folder": str(folder)}
-    stored = run_json([_WORKER, json.dumps(job)], env=stack.env())
+    stored = run_json([WORKER, json.dumps(job)], env=stack.env())
     lost = sum(max(0, returned[kind] - stored[kind]) for kind in returned)
     return {"returned": sum(returned.values()), "lost": lost}

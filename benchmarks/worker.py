@@ -11,14 +11,13 @@ import json
 import sys
 import time
 from array import array
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.workloads import SCALARS, make_chats, make_metric_rows, make_mixed_rollouts, make_rollouts
-from benchmarks.writers import WRITERS, Writer, load
+from benchmarks.writers import WRITERS
 
-WORKLOADS: dict[str, Callable[..., Any]] = {
+WORKLOADS: dict[str, Any] = {
     "metrics": make_metric_rows,
     "points": make_metric_rows,
     "rollouts": make_rollouts,
@@ -26,24 +25,24 @@ WORKLOADS: dict[str, Callable[..., Any]] = {
 }
 # In a paced loop every fifth call is a whole rollout, the others are rows of metrics.
 CALLS_PER_ROLLOUT = 5
+CALLS_PER_SECOND = 200
 PACED_TURNS = 5
 TICKS_FILE = "ticks"
 
 
 def measure(writer: str, folder: str, workload: str, count: int, options: dict[str, Any]) -> dict[str, float]:
     """Log so many items and one more to warm up; return what an item and a call cost, the rate, and the bytes."""
-    used = load(writer)(Path(folder))
-    kind = "rollouts" if workload in ("rollouts", "chats") else "metrics"
-    log: Callable[[int, Any], None] = used.log_rollout if kind == "rollouts" else used.log_metrics
-    made = WORKLOADS[workload](count + 1, **options)
-    first = next(made)
-    # Points are made as they are logged: millions do not fit into memory.
-    items = made if workload == "points" else list(made)
+    used = WRITERS[writer].load()(Path(folder))
+    kind = "metrics" if workload in ("metrics", "points") else "rollouts"
+    log = used.log_metrics if kind == "metrics" else used.log_rollout
+    items = WORKLOADS[workload](count + 1, **options)
     used.open()
-    if isinstance(items, list):
-        used.prepare(first, items)
+    if workload != "points":  # These are made as they are logged: millions do not fit into memory.
+        items = list(items)
+        used.prepare(items)
+    items = iter(items)
     # Not measured: what a library loads or makes on first use, it does once a run.
-    log(0, first)
+    log(0, next(items))
     used.settle()
     used.call_seconds = array("d")
     # The data is the training's: it must not slow down the calls by adding to the garbage collector's work.
@@ -57,46 +56,30 @@ def measure(writer: str, folder: str, workload: str, count: int, options: dict[s
         item_seconds.append(sum(used.call_seconds[before:]))
     used.finish()
     seconds = time.perf_counter() - started
-    used.close()
     found = used.stored(Path(folder))[kind]
     if found != count + 1:
         raise RuntimeError(f"{writer} was given {count + 1} {workload} and has stored {found}")
-    return {
-        "count": count,
-        "rate": count / seconds,
-        **_costs(used.call_seconds, item_seconds),
-        **_sizes(used, found, kind),
-    }
+    # Of a rollout, or of a single metric.
+    size = used.disk_bytes() / found / (SCALARS if kind == "metrics" else 1)
+    return {"count": count, "rate": count / seconds, **_costs(used.call_seconds, sorted(item_seconds)), "bytes": size}
 
 
 def _costs(call_seconds: array[float], item_seconds: list[float]) -> dict[str, float]:
     """Return the median and the 99th percentile of an item, all its calls together, and the longest call."""
     if not call_seconds:
         return {}
-    ordered = sorted(item_seconds)
-    costs = {
-        "median": ordered[len(ordered) // 2],
-        "p99": ordered[int(len(ordered) * 0.99)],
-        "longest_call": max(call_seconds),
-    }
-    return {f"{name}_us": seconds * 1e6 for name, seconds in costs.items()}
+    median, p99 = (item_seconds[int(len(item_seconds) * part)] for part in (0.5, 0.99))
+    return {"median_us": median * 1e6, "p99_us": p99 * 1e6, "longest_call_us": max(call_seconds) * 1e6}
 
 
-def _sizes(used: Writer, count: int, kind: str) -> dict[str, float]:
-    size = used.disk_bytes()
-    if size is None:
-        return {}
-    return {"bytes": size / count} if kind == "rollouts" else {"bytes_per_point": size / count / SCALARS}
-
-
-def pace(writer: str, folder: str, seconds: float, calls_per_second: float, mixed: bool) -> None:
-    """Log at a steady pace until somebody ends it, and append a byte to a file for each call that returned.
+def pace(writer: str, folder: str, seconds: float, mixed: bool) -> None:
+    """Log at a steady pace until it is killed or the time is over; write a byte to a file for each call that returned.
 
     Mixed rollouts have one turn of 100 B to 5 MB, the others five of about 2 KB.
     """
     rows = itertools.cycle(list(make_metric_rows(200)))
     rollouts = itertools.cycle(list(make_mixed_rollouts(28) if mixed else make_rollouts(28, turns=PACED_TURNS)))
-    used = load(writer)(Path(folder))
+    used = WRITERS[writer].load()(Path(folder))
     used.open()
     used.log_rollout(0, next(rollouts))
     used.settle()
@@ -114,14 +97,13 @@ def pace(writer: str, folder: str, seconds: float, calls_per_second: float, mixe
             del used.call_seconds[:]
             if time.monotonic() > began + seconds:
                 break
-            time.sleep(max(0.0, began + call / calls_per_second - time.monotonic()))
+            time.sleep(max(0.0, began + call / CALLS_PER_SECOND - time.monotonic()))
     used.finish()
-    used.close()
 
 
 def stored(writer: str, folder: str) -> dict[str, int]:
     """Return how many rows of metrics and how many rollouts a reader finds."""
-    return load(writer).stored(Path(folder))
+    return WRITERS[writer].load().stored(Path(folder))
 
 
 def main() -> None:

@@ -210,6 +210,22 @@ def parse_steps(name: str, value: str | None) -> tuple[int, ...]:
         ) from error
 
 
+_LARGEST_COUNT = 10_000
+
+
+def parse_count(setting: str, text: str | None, *, default: int) -> int:
+    """Read a positive whole number."""
+    if text is None:
+        return default
+    if not text.strip().isdecimal() or not 1 <= int(text) <= _LARGEST_COUNT:
+        raise SettingsError(
+            f"{setting} {text!r:.50} is not a whole number from 1 to {_LARGEST_COUNT}",
+            setting=setting,
+            hint="use e.g. 4",
+        )
+    return int(text)
+
+
 def parse_seconds(setting: str, text: str | None, *, default: float, zero_allowed: bool = False) -> float:
     """Read a duration in seconds."""
     if text is None:

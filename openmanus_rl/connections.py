@@ -61,7 +61,7 @@ def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None
 
 
 def open_client(settings: Settings) -> Client:
-    """Return a client for the caller alone, who closes its `door`; the embedded stack is looked for, not started."""
+    """Return a client for the caller alone, who closes its `http`; the embedded stack is looked for, not started."""
     from openmanus_rl.transport.client import Client
 
     if not settings.is_embedded:
@@ -84,7 +84,7 @@ def find_database_url(settings: Settings) -> str | None:
 def forget_clients() -> None:
     """Close and drop every cached connection, as after the embedded stack has moved to another port."""
     for key in [key for key in _clients if key[0] == os.getpid()]:
-        _clients.pop(key).door.close()
+        _clients.pop(key).http.close()
     _supabase_clients.clear()
 
 
@@ -144,7 +144,7 @@ def _ensure_stack() -> Stack:
 
 
 def _new_client(settings: Settings, *, use_anon_key: bool) -> SupabaseClient:
-    from openmanus_rl.transport.http import HttpDoor
+    from openmanus_rl.transport.http import HttpClient
     from openmanus_rl.transport.supabase_py import make_supabase_client
 
     proof_key = _proof_key(settings)
@@ -155,10 +155,10 @@ def _new_client(settings: Settings, *, use_anon_key: bool) -> SupabaseClient:
     else:
         url = settings.require_url()
         key = settings.require_anon_key() if use_anon_key else settings.require_service_role_key()
-    door = HttpDoor(
+    http = HttpClient(
         connect_timeout_seconds=settings.connect_timeout_seconds,
         request_timeout_seconds=settings.request_timeout_seconds,
         use_environment_proxies=not is_loopback(url),
         proof_key=proof_key,
     )
-    return make_supabase_client(url, key, door=door)
+    return make_supabase_client(url, key, http=http)

@@ -20,6 +20,7 @@ from openmanus_rl._setting_checks import (
     check_url,
     hosted_project_ref,
     key_kind,
+    parse_count,
     parse_flag,
     parse_seconds,
     refuse_database_placeholder,
@@ -65,6 +66,8 @@ class Settings(BaseModel):
     """How long a courier that got SIGTERM goes on delivering; batch systems mostly kill 30 s after it."""
     courier_patience_seconds: float = Field(default=1800.0, ge=0)
     """How long a courier tries to deliver what nobody adds to any more."""
+    max_workers: int = Field(default=4, ge=1)
+    """How many rollouts a worker works on at once."""
 
     @property
     def is_embedded(self) -> bool:
@@ -150,6 +153,7 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             default=1800.0,
             zero_allowed=True,
         ),
+        max_workers=parse_count("MAX_WORKERS", values.get("MAX_WORKERS"), default=4),
     )
 
 

@@ -1,28 +1,21 @@
 """Fill a database with as much as the dashboard must stay fast with, and say where to look.
 
-python -m benchmarks.dashboard.fill [--scale 0.01] [--database-url URL] > landmarks.json
+python -c 'import sys, benchmarks.dashboard.fill as f; print(f.fill(sys.argv[1], 0.01))' "$DATABASE_URL"
 
 At scale 1: 10,000 runs, 1,000,000 rollouts (300,000 of them in one run), a run of 1,000,000 metric points, one of
 3,000 metrics, a rollout of 5,000 turns, a tool output of 5 MB, 10,000 tasks. The newest 20,000 rollouts have turns;
-these, the runs and the evaluations have a history of statuses. The rows are the same every time (--seed), except for
-the times, which end now. Triggers do not run: what they would have counted is computed at the end.
+these, the runs and the evaluations have a history of statuses. The rows are the same every time, except for the
+times, which end now. Triggers do not run: what they would have counted is computed at the end.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import sql
-from rich.console import Console
 
-FEW_RUNS = 5
 BATCH = 50_000
 _SQL = Path(__file__).with_name("sql")
 # Written to break whoever shows it.
@@ -40,11 +33,6 @@ HOSTILE = (
     "\n" * 40 + "\t\t\tafter forty empty lines" + " " * 2000 + "and two thousand spaces",
 )
 Connection = psycopg.Connection[Any]
-OnStep = Callable[[str], None]
-
-
-class AlreadyFilled(Exception):
-    """The database holds runs that are somebody's."""
 
 
 def make_sizes(scale: float, *, small: bool = False) -> dict[str, int]:
@@ -77,67 +65,36 @@ def make_sizes(scale: float, *, small: bool = False) -> dict[str, int]:
     }
 
 
-def fill(
-    database_url: str,
-    scale: float = 1.0,
-    small: bool = False,
-    *,
-    seed: int = 1,
-    force: bool = False,
-    on_step: OnStep = lambda _: None,
-) -> dict[str, Any]:
-    """Fill a database, all or nothing, and return its landmarks; one that holds more than a few runs only by force."""
+def fill(database_url: str, scale: float = 1.0) -> dict[str, Any]:
+    """Fill an empty database, all or nothing, and return its landmarks."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        if not force:
-            _refuse_if_filled(connection)
-        try:
-            with connection.transaction():
-                landmarks = write(connection, make_sizes(scale, small=small), seed=seed, on_step=on_step)
-        except psycopg.errors.UniqueViolation as error:
-            raise AlreadyFilled(f"the database was filled before with seed {seed}; give another --seed") from error
-        on_step("vacuum")
+        with connection.transaction():
+            landmarks = write(connection, make_sizes(scale))
         # Besides the statistics: index-only scans need pages that are known to be visible to all.
-        for (table,) in connection.execute("select tablename from pg_catalog.pg_tables where schemaname = 'public'"):
-            connection.execute(sql.SQL("vacuum analyze public.{}").format(sql.Identifier(table)))
+        connection.execute("vacuum analyze")
     return landmarks
 
 
-def write(
-    connection: Connection, sizes: dict[str, int], *, seed: int = 1, on_step: OnStep = lambda _: None
-) -> dict[str, Any]:
+def write(connection: Connection, sizes: dict[str, int]) -> dict[str, Any]:
     """Write everything in the transaction that is open, and return the landmarks."""
-    _prepare(connection, sizes, seed)
-    on_step("tasks and runs")
+    _prepare(connection, sizes)
     _execute(connection, "helpers", "tasks_and_runs", "rollouts")
     last = sizes["trained"] + 6 * 4 * sizes["evaluated_tasks"]
     for low in range(0, last, BATCH):
-        on_step(f"rollouts: {low:,} of {last:,}")
         connection.execute("select pg_temp.add_rollouts(%s, %s)", [low, min(low + BATCH, last)])
     # The planner knows nothing yet of a million rows.
     connection.execute("analyze public.rollouts")
-    for name in ("special", "turns", "runs", "metrics", "evaluations", "counts"):
-        on_step(name)
-        _execute(connection, name)
+    _execute(connection, "special", "turns", "runs", "metrics", "evaluations", "counts")
     landmarks = connection.execute((_SQL / "landmarks.sql").read_bytes()).fetchone()
     assert landmarks is not None
-    return dict(landmarks[0], seed=seed)
+    return dict(landmarks[0])
 
 
-def _refuse_if_filled(connection: Connection) -> None:
-    row = connection.execute("select count(*) from (select 1 from public.training_runs limit 1000) r").fetchone()
-    if row is not None and row[0] > FEW_RUNS:
-        known = "1,000 or more" if row[0] == 1000 else row[0]
-        raise AlreadyFilled(
-            f"the database holds {known} runs already, and the rows are hard to remove; "
-            "name another database, or give --force (and another --seed if it was filled before)"
-        )
-
-
-def _prepare(connection: Connection, sizes: dict[str, int], seed: int) -> None:
+def _prepare(connection: Connection, sizes: dict[str, int]) -> None:
     # Without triggers and foreign keys: with them, a million rollouts would take an hour.
     connection.execute("set local session_replication_role = replica")
     connection.execute("set local jit = off; set local work_mem = '256MB'; set local synchronous_commit = off")
-    settings = {"seed": str(seed), "hostile": HOSTILE_TITLE, "hostile_texts": json.dumps(HOSTILE)}
+    settings = {"seed": "1", "hostile": HOSTILE_TITLE, "hostile_texts": json.dumps(HOSTILE)}
     for name, value in settings.items():
         connection.execute("select set_config('fill.' || %s, %s, true)", [name, value])
     columns = ", ".join(f"{value}::bigint as {name}" for name, value in sizes.items())
@@ -148,28 +105,3 @@ def _execute(connection: Connection, *names: str) -> None:
     for name in names:
         # Without parameters, a percent sign in the file stays a percent sign.
         connection.execute((_SQL / f"{name}.sql").read_bytes())
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--database-url", default=os.environ.get("DATABASE_URL"), help="default: DATABASE_URL")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of all counts (default 1)")
-    parser.add_argument("--small", action="store_true", help="shorten also the long rollout, the output, the metrics")
-    parser.add_argument("--seed", type=int, default=1, help="other rows, with other ids (default 1)")
-    parser.add_argument("--force", action="store_true", help="fill a database that holds runs already")
-    options = parser.parse_args()
-    if not options.database_url:
-        parser.error("no database: set DATABASE_URL (`openmanus-rl status --env` prints it) or give --database-url")
-    if options.scale <= 0:
-        parser.error(f"--scale is {options.scale}: it must be above 0")
-    given = {"seed": options.seed, "force": options.force}
-    with Console(stderr=True).status("filling") as status:
-        try:
-            landmarks = fill(options.database_url, options.scale, options.small, **given, on_step=status.update)
-        except AlreadyFilled as refusal:
-            sys.exit(str(refusal))
-    print(json.dumps(landmarks, indent=2))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How long until each page of the dashboard can be used: with as much data as there may be, and with 1/100 of it.
 
-python -m benchmarks.dashboard.pages [--repeats 5] [--results FILE]
+python -m benchmarks.dashboard.pages
 
 Makes two embedded stacks of its own, fills them (fill.py, at scale 1 and 0.01), opens every page in Chromium on both,
 in turns, and reports the medians and their ratio. A page can be used when what one came for is on the screen:
@@ -9,25 +9,24 @@ the rows, the first chart, the turn. The browser's cache is warm, the page's own
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from benchmarks.dashboard.fill import fill
 from benchmarks.measuring import MESSAGES, Measured, Question, Results, ask
-from benchmarks.report import make_table, show
+from benchmarks.report import print_table
 from benchmarks.stack import Stack, running_stack
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 FULL, SMALL = "full", "1/100"
 SCALES = {FULL: 1.0, SMALL: 0.01}
 WAIT_MS = 60_000
+REPEATS = 5
 
 # Each page: its path, with the names of landmarks, and what must be on the screen before it can be used.
 VIEWS = {
@@ -79,14 +78,14 @@ class Site:
             tab.close()
 
 
-def measure(repeats: int, scales: dict[str, float]) -> Results:
+def measure() -> Results:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         sys.exit("There is no Chromium; on Debian: apt-get install chromium")
     with ExitStack() as stacks, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=FLAGS)
         sites = {}
-        for name, scale in scales.items():
+        for name, scale in SCALES.items():
             stack = stacks.enter_context(running_stack())
             with MESSAGES.status(f"filling, {name}"):
                 sites[name] = Site(browser, stack, fill(stack.settings["DATABASE_URL"], scale))
@@ -99,25 +98,11 @@ def measure(repeats: int, scales: dict[str, float]) -> Results:
 
         # The first time fills the caches.
         ask(questions(1))
-        results = ask(questions(repeats))
-        browser.close()
-    return results
+        return ask(questions(REPEATS))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5, help="how often each page is opened (default 5)")
-    parser.add_argument(
-        "--share",
-        type=float,
-        default=1.0,
-        help="share of the data; below 0.2 a page may have nothing to show (default 1)",
-    )
-    parser.add_argument("--results", type=Path, help="write every time as JSON")
-    given = parser.parse_args()
-    results = measure(given.repeats, {name: scale * given.share for name, scale in SCALES.items()})
-    if given.results is not None:
-        given.results.write_text(json.dumps(results.answers, indent=1))
+    results = measure()
     rows = []
     for name in VIEWS:
         full, small = (results.figure(name, scale, "milliseconds") for scale in SCALES)
@@ -125,7 +110,7 @@ def main() -> None:
         ratio = results.ratio(name, "milliseconds", SMALL, base=FULL)
         rows.append([name, f"{full:.0f}", f"{small:.0f}", f"{slowest:.0f}", f"{ratio:.2f}"])
     columns = [f"{FULL} (ms)", f"{SMALL} (ms)", f"slowest, {FULL} (ms)", f"{FULL} : {SMALL}"]
-    show(make_table("Until a page can be used", columns, rows))
+    print_table("Until a page can be used", columns, rows)
 
 
 if __name__ == "__main__":

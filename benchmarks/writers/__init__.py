@@ -18,36 +18,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What is known of a writer without loading it."""
-
-    label: str
-    place: str
-    """Its module and class."""
-    library: str
-    """The library that it needs."""
-    has_metrics: bool = True
-    share: float = 1.0
-    """The share of a workload that it gets: a part is enough to measure the rate of a slow one."""
-
-
-WRITERS = {
-    "ours": Entry("ours", "database:OursWriter", "openmanus_rl"),
-    "jsonl": Entry("JSONL", "lines:JsonlWriter", "json"),
-    "trackio": Entry("Trackio", "trackio:TrackioWriter", "trackio"),
-    "wandb": Entry("W&B offline", "lines:WandbWriter", "wandb"),
-    "mlflow": Entry("MLflow", "mlflow:MlflowWriter", "mlflow", share=0.04),
-    "mlflow-async": Entry("MLflow async", "mlflow:MlflowAsyncWriter", "mlflow", share=0.04),
-    "inspect": Entry("Inspect", "inspect:InspectWriter", "inspect_ai", has_metrics=False),
-    "copy": Entry("COPY", "database:CopyWriter", "psycopg", has_metrics=False),
-    "staging": Entry("COPY to staging, then merge", "database:StagingWriter", "psycopg", has_metrics=False),
-    "ingest": Entry("ingest over HTTP", "database:IngestWriter", "openmanus_rl", has_metrics=False),
-    # A request for each row.
-    "managers": Entry("managers, one by one", "database:ManagersWriter", "openmanus_rl", has_metrics=False, share=0.03),
-}
-
-
 class Writer(ABC):
     """A way to record, used as its own documentation says; the calls that training would make go through `call`."""
 
@@ -66,11 +36,11 @@ class Writer(ABC):
     def open(self) -> None:
         """Get ready; what happens once a run is not part of what a call costs."""
 
+    def prepare(self, items: list[Any]) -> None:  # noqa: B027 - most need nothing
+        """Do what may be done with all items before the clock starts."""
+
     def settle(self) -> None:  # noqa: B027 - most are ready when they are open
         """Wait until the first item, which warms up whatever there is to warm up, is stored."""
-
-    def prepare(self, first: Any, others: list[Any]) -> None:  # noqa: B027 - most need nothing
-        """Do what may be done with the items before the clock starts."""
 
     def log_metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Record a row of metrics."""
@@ -84,29 +54,51 @@ class Writer(ABC):
     def finish(self) -> None:
         """Return once everything is durable, by the writer's own way of saying so."""
 
-    def close(self) -> None:  # noqa: B027 - most are closed when finished
-        """Let go of what is open; not measured."""
-
     @classmethod
     @abstractmethod
     def stored(cls, folder: Path) -> dict[str, int]:
         """Return how many rows of metrics and how many rollouts a reader finds, also after the writer was killed."""
 
-    def disk_bytes(self) -> int | None:
-        """Return the bytes on disk that this writer takes; None if that is not measured."""
+    def disk_bytes(self) -> int:
+        """Return the bytes on disk that this writer takes."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
 
-def installed(name: str) -> bool:
-    """Say whether the library that a writer needs is installed."""
-    return find_spec(WRITERS[name].library) is not None
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a writer without loading it."""
+
+    label: str
+    place: str
+    """Its module and class."""
+    library: str
+    """The library that it needs."""
+    has_metrics: bool = True
+    share: float = 1.0
+    """The share of a workload that it gets: a part is enough to measure the rate of a slow one."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its library is."""
+        return find_spec(self.library) is not None
+
+    def load(self) -> type[Writer]:
+        """Return the writer's class."""
+        module, name = self.place.split(":")
+        found: type[Writer] = getattr(importlib.import_module(f"benchmarks.writers.{module}"), name)
+        return found
 
 
-def load(name: str) -> type[Writer]:
-    """Return a writer's class."""
-    module, class_name = WRITERS[name].place.split(":")
-    found: type[Writer] = getattr(importlib.import_module(f"benchmarks.writers.{module}"), class_name)
-    return found
+WRITERS = {
+    "ours": Entry("ours", "database:OursWriter", "openmanus_rl"),
+    "jsonl": Entry("JSONL", "lines:JsonlWriter", "json"),
+    "trackio": Entry("Trackio", "trackio:TrackioWriter", "trackio"),
+    "wandb": Entry("W&B offline", "lines:WandbWriter", "wandb"),
+    "mlflow": Entry("MLflow", "mlflow:MlflowWriter", "mlflow", share=0.04),
+    "mlflow-async": Entry("MLflow async", "mlflow:MlflowAsyncWriter", "mlflow", share=0.04),
+    "inspect": Entry("Inspect", "inspect:InspectWriter", "inspect_ai", has_metrics=False),
+    "copy": Entry("COPY", "database:CopyWriter", "psycopg", has_metrics=False),
+}
 
 
 def total_reward(rollout: Rollout) -> Any:

@@ -19,7 +19,7 @@ from benchmarks.writers import Writer, total_reward
 
 # How often its own evaluations write out a log that has as many samples as ours.
 _SAMPLES_PER_FLUSH = 10
-_MESSAGES = {
+_ROLES = {
     "system": model.ChatMessageSystem,
     "user": model.ChatMessageUser,
     "assistant": model.ChatMessageAssistant,
@@ -48,14 +48,8 @@ class InspectWriter(Writer):
     def _log_sample(self, number: int, rollout: Rollout) -> None:
         turns = rollout["turns"]
         contents = _chat(turns) if "messages" in turns[0] else _turns(turns)
-        sample = log.EvalSample(
-            id=number,
-            epoch=1,
-            input=rollout["task_description"],
-            target="",
-            scores={"reward": Score(value=total_reward(rollout))},
-            **contents,
-        )
+        contents |= {"input": rollout["task_description"], "scores": {"reward": Score(value=total_reward(rollout))}}
+        sample = log.EvalSample(id=number, epoch=1, target="", **contents)
         self._wait(self._recorder.log_sample(self._spec, log.condense_sample(sample)))
         self._samples += 1
         if self._samples % _SAMPLES_PER_FLUSH == 0:
@@ -86,16 +80,11 @@ def _turns(turns: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _chat(turns: list[Mapping[str, Any]]) -> dict[str, Any]:
     # As an agent has them: the same message objects, in each turn's list.
-    said = [_MESSAGES[message["role"]](content=message["content"]) for message in turns[-1]["messages"]]
-    events = [
-        ModelEvent(
-            model="none",
-            input=said[: len(turn["messages"]) - 1],
-            tools=[],
-            tool_choice="auto",
-            config=model.GenerateConfig(),
-            output=model.ModelOutput.from_content("none", turn["messages"][-1]["content"]),
-        )
-        for turn in turns
-    ]
+    said = [_ROLES[message["role"]](content=message["content"]) for message in turns[-1]["messages"]]
+    fixed: dict[str, Any] = {"model": "none", "tools": [], "tool_choice": "auto", "config": model.GenerateConfig()}
+    events = []
+    for turn in turns:
+        *before, answer = turn["messages"]
+        output = model.ModelOutput.from_content("none", answer["content"])
+        events.append(ModelEvent(input=said[: len(before)], output=output, **fixed))
     return {"messages": said, "events": events}

@@ -38,13 +38,11 @@ class JsonlWriter(LineWriter):
         self._metrics, self._rollouts = ((self.folder / f"{name}.jsonl").open("a") for name in ("metrics", "rollouts"))
 
     def write(self, record: dict[str, Any]) -> None:
-        self._rollouts.write(json.dumps(record) + "\n")
+        file = self._rollouts if "rollout" in record else self._metrics
+        file.write(json.dumps(record) + "\n")
 
     def log_metrics(self, step: int, values: Mapping[str, float]) -> None:
-        self.call(self._write_metrics, {"step": step, **values})
-
-    def _write_metrics(self, record: dict[str, Any]) -> None:
-        self._metrics.write(json.dumps(record) + "\n")
+        self.call(self.write, {"step": step, **values})
 
     def finish(self) -> None:
         for file in (self._metrics, self._rollouts):
@@ -58,12 +56,17 @@ class JsonlWriter(LineWriter):
         return {"metrics": metrics, "rollouts": rollouts}
 
 
+def keep_offline(folder: Path) -> None:
+    """Let W&B, which is imported afterwards, write to this folder alone."""
+    os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=str(folder))
+    os.environ.update(WANDB_CACHE_DIR=str(folder), WANDB_CONFIG_DIR=str(folder))
+
+
 class WandbWriter(LineWriter):
     """A run in offline mode; turns go into its history as strings, its fastest way for text. Durable after `finish`."""
 
     def open(self) -> None:
-        os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=str(self.folder))
-        os.environ.update(WANDB_CACHE_DIR=str(self.folder), WANDB_CONFIG_DIR=str(self.folder))
+        keep_offline(self.folder)
         import wandb
 
         settings = wandb.Settings(x_disable_stats=True, console="off", x_disable_meta=True, disable_git=True)

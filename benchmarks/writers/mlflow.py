@@ -47,7 +47,7 @@ class MlflowWriter(Writer):
         self.call(root.end, outputs={"status": "success", "total_reward": total_reward(rollout)})
 
     def _log_span(self, root: Any, turn: Mapping[str, Any]) -> None:
-        seen = {name: turn[name] for name in ("observation", "messages") if name in turn}
+        seen = {"observation": turn["observation"]}
         span = self._mlflow.start_span_no_context("turn", parent_span=root, inputs=seen)
         span.end(outputs={name: value for name, value in turn.items() if name not in seen})
 
@@ -55,14 +55,11 @@ class MlflowWriter(Writer):
         self._mlflow.flush_async_logging()
         self._mlflow.flush_trace_async_logging()
 
-    def close(self) -> None:
-        self._mlflow.end_run()
-
     @classmethod
     def stored(cls, folder: Path) -> dict[str, int]:
         with closing(sqlite3.connect(folder / _DATABASE)) as connection:
-            points = connection.execute("select count(*) from metrics").fetchone()[0]
-            traces = connection.execute("select count(*) from spans where name = 'rollout'").fetchone()[0]
+            ((points,),) = connection.execute("select count(*) from metrics")
+            ((traces,),) = connection.execute("select count(*) from spans where name = 'rollout'")
         return {"metrics": points // SCALARS, "rollouts": traces}
 
 

@@ -37,19 +37,16 @@ class TrackioWriter(Writer):
         self.call(self._run.log, dict(values), step=step)
 
     def log_rollout(self, number: int, rollout: Rollout) -> None:
-        if "messages" not in rollout["turns"][0]:
+        turns = rollout["turns"]
+        if "messages" in turns[0]:
+            for turn in turns:
+                self.call(self._log_trace, number, turn["messages"], {"reward": turn["reward"]})
+        else:
             self.call(self._log_whole, number, rollout)
-            return
-        for position, turn in enumerate(rollout["turns"]):
-            metadata = {"turn": position, "reward": turn["reward"]}
-            self.call(self._log_trace, number, turn["messages"], metadata)
 
     def _log_whole(self, number: int, rollout: Rollout) -> None:
-        metadata = {
-            "task_description": rollout["task_description"],
-            "status": "success",
-            "rewards": [turn["reward"] for turn in rollout["turns"]],
-        }
+        rewards = [turn["reward"] for turn in rollout["turns"]]
+        metadata = {"task_description": rollout["task_description"], "status": "success", "rewards": rewards}
         self._log_trace(number, [message for turn in rollout["turns"] for message in _messages(turn)], metadata)
 
     def _log_trace(self, number: int, messages: list[dict[str, Any]], metadata: dict[str, Any]) -> None:
@@ -62,21 +59,17 @@ class TrackioWriter(Writer):
     def stored(cls, folder: Path) -> dict[str, int]:
         with closing(sqlite3.connect(folder / f"{_PROJECT}.db")) as connection:
             # A trace leaves an empty row there.
-            metrics = connection.execute("select count(*) from metrics where length(metrics) > 2").fetchone()[0]
-            traces = connection.execute("select count(distinct step) from traces").fetchone()[0]
+            ((metrics,),) = connection.execute("select count(*) from metrics where length(metrics) > 2")
+            ((traces,),) = connection.execute("select count(distinct step) from traces")
         return {"metrics": metrics, "rollouts": traces}
 
 
 def _messages(turn: Mapping[str, Any]) -> list[dict[str, Any]]:
     call = turn["tool_calls"][0]
     called = {"id": "0", "type": "function", "function": {"name": call["tool_name"], "arguments": call["tool_input"]}}
+    said = {"role": "assistant", "content": turn["action"], "reasoning_content": turn["thought"]}
     return [
         {"role": "user", "content": turn["observation"]},
-        {
-            "role": "assistant",
-            "content": turn["action"],
-            "reasoning_content": turn["thought"],
-            "tool_calls": [called],
-        },
+        said | {"tool_calls": [called]},
         {"role": "tool", "content": call["tool_output"], "tool_call_id": "0"},
     ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
+from openmanus_rl.cli.rendering import status_text
 from openmanus_rl.cli.stack import dashboard_fact, dashboard_link
 from openmanus_rl.connections import get_client
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
@@ -28,6 +31,12 @@ def demo(
         int, typer.Option("--seed", min=0, max=2**31 - 1, help="Random seed; the same seed trains the same agent.")
     ] = 0,
     name: Annotated[str, typer.Option("--name", help="Name of the run.")] = "demo: fetch things in a house",
+    rollouts: Annotated[
+        bool,
+        typer.Option(
+            "--rollouts", help="Instead, let an agent do three tasks in the browser, with video and verification."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
     """Train a small agent and record the training run, in under a minute.
@@ -39,14 +48,18 @@ def demo(
     \b
     openmanus-rl demo
     openmanus-rl demo --seed 7 --steps 40 --name "another house"
+    openmanus-rl demo --rollouts
     """
     name = name.strip()
     if not 1 <= len(name) <= 500:
         raise typer.BadParameter("must have 1 to 500 characters", param_hint="--name")
     with phases("Connecting"):
         get_client()
+    if rollouts:
+        _play_rollouts(as_json=as_json)
+        return
     result = _train_with_progress(steps=steps, seed=seed, name=name)
-    dashboard_url = _dashboard_url(result.run_id)
+    dashboard_url = _dashboard_url(f"runs/{result.run_id}")
     if as_json:
         print_json(_report(result, dashboard_url))
     else:
@@ -76,13 +89,36 @@ def _train_with_progress(*, steps: int, seed: int, name: str) -> DemoResult:
         return train(steps=steps, seed=seed, name=name, on_step=on_step)
 
 
-def _dashboard_url(run_id: str) -> str | None:
-    """Return a link that signs in and opens the run."""
+def _play_rollouts(*, as_json: bool) -> None:
+    # Imported here: it needs much that the training demo does not.
+    from openmanus_rl.cli.worker import tell
+    from openmanus_rl.demo.rollouts import play
+
+    played = play(load_settings(), tell=(lambda _event: None) if as_json else tell)
+    dashboard_url = _dashboard_url("queue")
+    if as_json:
+        print_json({"rollouts": played.rollouts, "dashboard_url": dashboard_url})
+        return
+    table = Table("task", "status", "answer", "turns", "video")
+    for row in played.rollouts:
+        name = played.names.get(row["task_id"] or "", "")
+        answer = "–" if row["result"] is None else json.dumps(row["result"], ensure_ascii=False)
+        cells = (escape(name), status_text(row["status"]), escape(answer), str(row["step_count"]))
+        table.add_row(*cells, "yes" if row["video_path"] else "no")
+    output.print(table)
+    if played.rollouts:
+        output.print("\n[bold]Where to look[/]")
+        facts = {"A rollout, turn by turn": f"openmanus-rl rollouts show {played.rollouts[0]['id']}"}
+        print_facts(facts | dashboard_fact(dashboard_url))
+
+
+def _dashboard_url(page: str) -> str | None:
+    """Return a link that signs in and opens a page."""
     settings = load_settings()
     running = launch.find_running(Home(settings.home.resolve()))
     if running is None or settings.url not in (None, running.url):
         return None
-    return dashboard_link(running).replace(running.dashboard_url, f"{running.dashboard_url}runs/{run_id}", 1)
+    return dashboard_link(running).replace(running.dashboard_url, f"{running.dashboard_url}{page}", 1)
 
 
 def _report(result: DemoResult, dashboard_url: str | None) -> dict[str, Any]:

@@ -25,6 +25,7 @@ __all__ = [
 
 _STATUS_STYLES = {
     "running": "bold cyan",
+    "provisioning": "cyan",
     "completed": "green",
     "success": "green",
     "pass": "green",
@@ -86,7 +87,11 @@ def duration(start: str | None, end: str | None) -> str:
     if start is None:
         return _UNKNOWN
     until = datetime.now(UTC) if end is None else datetime.fromisoformat(end)
-    exact = (until - datetime.fromisoformat(start)).total_seconds()
+    return seconds_text((until - datetime.fromisoformat(start)).total_seconds())
+
+
+def seconds_text(exact: float) -> str:
+    """Return a number of seconds as people say it."""
     if exact < 1:
         return f"{exact * 1000:.0f} ms" if exact >= 0.001 else "< 1 ms"
     seconds = int(exact)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput, UnsupportedError
+from openmanus_rl.spool.files import LEASE_FIELD
 
-__all__ = ["Batch", "Load", "load_in_parts"]
+__all__ = ["Batch", "Load", "load_in_parts", "without_leases"]
 
 Batch = dict[str, list[dict[str, Any]]]
 """Records by kind."""
@@ -41,3 +42,19 @@ def _load_part(batch: Batch, places: list[tuple[str, int]], load: Load) -> list[
         part.setdefault(kind, []).append(batch[kind][index])
         first.setdefault(kind, index)
     return [{**refusal, "index": refusal["index"] + first[refusal["kind"]]} for refusal in load_in_parts(part, load)]
+
+
+def without_leases(batch: Batch) -> tuple[Batch, list[str]]:
+    """Return a batch without the field that names the lease of a worker's record, and these leases.
+
+    The records themselves keep it: a refused one that is sent again must not be taken for somebody else's.
+    """
+    # All records of a worker have the field, others never do: the first of each kind tells.
+    if not any(LEASE_FIELD in records[0] for records in batch.values() if records):
+        return batch, []
+    leases = {record[LEASE_FIELD] for records in batch.values() for record in records if LEASE_FIELD in record}
+    plain = {
+        kind: [{name: value for name, value in record.items() if name != LEASE_FIELD} for record in records]
+        for kind, records in batch.items()
+    }
+    return plain, sorted(leases)

@@ -6,19 +6,20 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openmanus_rl.delivery.batches import Batch, Load, load_in_parts
+from openmanus_rl.delivery.batches import Batch, Load, load_in_parts, without_leases
 from openmanus_rl.delivery.ending import Ending
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
-from openmanus_rl.errors import OpenManusError, TransientError
+from openmanus_rl.errors import LocalFileError, OpenManusError, TransientError
 from openmanus_rl.spool.files import is_alive
+from openmanus_rl.spool.run_state import forget_old_runs
 from openmanus_rl.spool.spools import Spool, find_spools, remove_done, was_hurried
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Sink(Protocol):
 
     @property
     def storage(self) -> Storage: ...
-    def load(self, batch: Batch) -> list[dict[str, Any]]: ...
+    def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]: ...
     def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None: ...
 
 
@@ -92,6 +93,8 @@ class Courier:
         `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
         """
         remove_done(self._root)
+        with suppress(OSError, LocalFileError):
+            forget_old_runs(self._root)
         backoff = _FIRST_BACKOFF_SECONDS
         quiet_since = failing_since = time.monotonic()
         while True:
@@ -217,7 +220,11 @@ class Courier:
         return self._sink
 
     def _load(self, batch: Batch) -> list[dict[str, Any]]:
-        return load_in_parts(batch, lambda part: self._connected().load(part))
+        return load_in_parts(batch, self._load_part)
+
+    def _load_part(self, batch: Batch) -> list[dict[str, Any]]:
+        plain, leases = without_leases(batch)
+        return self._connected().load(plain, leases) if leases else self._connected().load(batch)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,12 @@ def connect(settings: Settings) -> Sink:
 
 
 def _client(settings: Settings) -> Client:
-    with _somebody_may_start_it():
+    with _stopped_stack_is_transient():
         return get_client(settings)
 
 
 def _database_url(settings: Settings) -> str | None:
-    with _somebody_may_start_it():
+    with _stopped_stack_is_transient():
         return find_database_url(settings)
 
 
@@ -54,7 +54,7 @@ def _known_url(settings: Settings) -> str:
 
 
 @contextmanager
-def _somebody_may_start_it() -> Iterator[None]:
+def _stopped_stack_is_transient() -> Iterator[None]:
     try:
         yield
     except StackError as error:
@@ -97,9 +97,10 @@ class HttpSink:
         self.storage = client.storage
         self._client = client
 
-    def load(self, batch: Batch) -> list[dict[str, Any]]:
+    def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Write a batch in one transaction and return what was refused."""
-        answer = self._client.rpc("ingest", {"batch": batch}, retryable=False)
+        arguments: dict[str, Any] = {"batch": batch} | ({"leases": list(leases)} if leases else {})
+        answer = self._client.rpc("ingest", arguments, retryable=False)
         refused = answer.get("refused") if isinstance(answer, dict) else None
         if not isinstance(refused, list):
             # Treating it as success would drop records that were not stored.

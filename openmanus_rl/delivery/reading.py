@@ -15,7 +15,7 @@ import orjson
 from openmanus_rl.delivery.metric_chunks import MetricChunks, refusal_of
 from openmanus_rl.delivery.turns import turns_of
 from openmanus_rl.media.blobs import BLOB_FIELD
-from openmanus_rl.spool.files import Position, segment_path
+from openmanus_rl.spool.files import LEASE_FIELD, Position, segment_path
 from openmanus_rl.spool.segments import Segments
 from openmanus_rl.spool.spools import Spool
 
@@ -67,7 +67,8 @@ class SpoolReader:
         self._segments = segments or Segments(folder)
         self._segment = start.segment
         meta = Spool(folder).meta() or {}
-        self._timeline = len(meta.get("rewinds", ()))
+        # A worker does not know the timelines of the runs that its rollouts belong to.
+        self._timeline = None if meta.get("run_id") is None else len(meta.get("rewinds", ()))
         # From the metadata, because a copy may be in a folder with another name.
         self._spool_id = meta.get("spool_id", folder.name)
         self._metrics = MetricChunks(self._spool_id, start.segment)
@@ -101,7 +102,7 @@ class SpoolReader:
         if not (batch.lines or batch.damaged or is_unfinished):
             return None
         for chunks in self._metrics.take():
-            records, places = chunks.as_records(self._timeline), chunks.places[:]
+            records, places = chunks.as_records(self._timeline or 0), chunks.places[:]
             batch.records["metric_chunks"] += records
             batch.places["metric_chunks"] += [places] * len(records)
         batch.records = {kind: records for kind, records in batch.records.items() if records}
@@ -205,7 +206,9 @@ class SpoolReader:
         batch.taken += 1
 
 
-def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int) -> list[str]:
+def _add_record(
+    kind: str, record: Record, when: str, records: dict[str, list[Record]], *, timeline: int | None
+) -> list[str]:
     """Add a record and the records nested in it, and return the kind of each."""
     if kind == "agent_states":
         found = [(part, _children(part, record[part], record)) for part in _OF_TURNS if part in record]
@@ -231,7 +234,7 @@ def _add_record(kind: str, record: Record, when: str, records: dict[str, list[Re
     # The time of recording: the record may be delivered much later.
     if record.get("status", "running") not in ("pending", "running"):
         record.setdefault("finished_at", when)
-    if kind in _ON_TIMELINES:
+    if kind in _ON_TIMELINES and timeline is not None:
         record.setdefault("timeline", timeline)
     records[kind].append(record)
     return [*added, kind]
@@ -246,6 +249,8 @@ def _children(kind: str, given: list[Record], turn: Record) -> list[Record]:
         first = 1
     for position, child in enumerate(given[first:], start=first):
         child.setdefault("id", _child_id(turn_id, kind, position))
+        if LEASE_FIELD in turn:
+            child[LEASE_FIELD] = turn[LEASE_FIELD]
         if kind == "rewards":
             child["rollout_id"] = turn["rollout_id"]
             child["step_number"] = turn["step_number"]

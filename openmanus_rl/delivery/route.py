@@ -82,7 +82,7 @@ class Route:
         refused = self._keep_refused(entries) + progress.discarded if entries else progress.refused
         taken = progress.taken + batch.taken
         self._keep_damaged(batch)
-        if self._meta is not None:
+        if self._meta is not None and self._meta["run_id"] is not None:
             # Continue without the note: on a full disk, delivery frees space.
             with suppress(OSError, LocalFileError):
                 note_delivered(self._spool.folder.parent, self._meta, batch.records)

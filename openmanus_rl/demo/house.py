@@ -63,11 +63,9 @@ class Place:
             return f"{'Something' if self.items else 'Nothing'} lies on the {self.name}."
         if self.name not in CONTAINERS:
             return f"On the {self.name}: {items}."
-        return (
-            f"There is an open {self.name}, in it: {items}."
-            if self.state == "open"
-            else f"There is a {self.state} {self.name}."
-        )
+        if self.state == "open":
+            return f"There is an open {self.name}, in it: {items}."
+        return f"There is a {self.state} {self.name}."
 
 
 @dataclass(frozen=True)

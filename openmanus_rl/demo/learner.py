@@ -7,28 +7,19 @@ import random
 import time
 from dataclasses import dataclass
 from statistics import fmean, pstdev
+from typing import Any
 
 from openmanus_rl.demo.agent import Decision, Memory, Policy
-from openmanus_rl.demo.house import House, Result, Task, make_tasks
+from openmanus_rl.demo.house import House, Task, make_tasks
 
 
 @dataclass
 class Turn:
-    """What the agent saw, thought and did, and the result; the advantage is known once the whole group is."""
+    """What the agent decided, and the turn as `log_turn` takes it; the advantage is known once the whole group is."""
 
-    observation: str
-    thought: str
-    memory_summary: str
     decision: Decision
-    result: Result
-    model_duration_ms: float
-    environment_duration_ms: float
+    record: dict[str, Any]
     advantage: float = 0.0
-
-    @property
-    def reward(self) -> float:
-        """The sum of the turn's rewards."""
-        return sum(self.result.rewards.values())
 
 
 @dataclass
@@ -46,7 +37,7 @@ class Episode:
     @property
     def total_reward(self) -> float:
         """The sum of all rewards."""
-        return sum(turn.reward for turn in self.turns)
+        return sum(sum(turn.record["reward"].values()) for turn in self.turns)
 
 
 def play(policy: Policy, task: Task, *, seed: int) -> Episode:
@@ -61,9 +52,19 @@ def play(policy: Policy, task: Task, *, seed: int) -> Episode:
         decision = policy.decide(house.commands(), memory, rng)
         decided = time.perf_counter()
         result = house.step(decision.command)
-        durations_ms = (decided - began) * 1000, (time.perf_counter() - decided) * 1000
-        thought = policy.explain(decision)
-        turns.append(Turn(f"{answer} {seen}", thought, memory.summary(), decision, result, *durations_ms))
+        ended = time.perf_counter()
+        record = {
+            "observation": f"{answer} {seen}",
+            "thought": policy.explain(decision),
+            "action": decision.command,
+            "memory_summary": memory.summary(),
+            "tool_calls": result.tool_calls,
+            "reward": result.rewards,
+            "duration_ms": (ended - began) * 1000,
+            "model_duration_ms": (decided - began) * 1000,
+            "environment_duration_ms": (ended - decided) * 1000,
+        }
+        turns.append(Turn(decision, record))
         memory.note(decision.command, result.text)
         answer = result.text
     return Episode(task, seed, policy.version, turns, house.outcome, house.taken)
@@ -82,7 +83,7 @@ def assign_advantages(group: list[Episode]) -> None:
 def measure(episodes: list[Episode]) -> dict[str, float]:
     """Return how episodes went."""
     rewards = [episode.total_reward for episode in episodes]
-    calls = [call for episode in episodes for turn in episode.turns for call in turn.result.tool_calls]
+    calls = [call for episode in episodes for turn in episode.turns for call in turn.record["tool_calls"]]
     return {
         "success_rate": fmean(episode.outcome == "success" for episode in episodes),
         "mean_reward": fmean(rewards),
@@ -140,7 +141,11 @@ class Trainer:
         epochs = []
         for _ in range(self.config.epochs):
             epochs.append(self.loss_and_gradient(turns))
-            self._descend(epochs[-1][1])
+            # Move the weights against the gradient, with momentum.
+            gradient, weights = epochs[-1][1], self.policy.weights
+            for name in self._velocity | gradient:
+                self._velocity[name] = self.config.momentum * self._velocity.get(name, 0.0) + gradient.get(name, 0.0)
+                weights[name] = weights.get(name, 0.0) - self.config.learning_rate * self._velocity[name]
         self.policy.version += 1
         loss, gradient, _ = epochs[0]
         return {
@@ -151,13 +156,6 @@ class Trainer:
             "kl": fmean(_divergence(turn.decision, self.policy) for turn in turns),
             "learning_rate": self.config.learning_rate,
         }
-
-    def _descend(self, gradient: dict[str, float]) -> None:
-        """Move the weights against the gradient, with momentum."""
-        weights = self.policy.weights
-        for name in self._velocity | gradient:
-            self._velocity[name] = self.config.momentum * self._velocity.get(name, 0.0) + gradient.get(name, 0.0)
-            weights[name] = weights.get(name, 0.0) - self.config.learning_rate * self._velocity[name]
 
     def loss_and_gradient(self, turns: list[Turn]) -> tuple[float, dict[str, float], float]:
         """Return -mean(min(ratio * advantage, clipped ratio * advantage)), its gradient, and the fraction clipped."""

@@ -77,10 +77,7 @@ def train(
                 evaluate(run, trainer, result, step=number)
             if on_step is not None:
                 on_step(number, result)
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "training.log"
-            file.write_text("".join(result.log))
-            StorageManager.upload_log(training_run_id=run.id, log_type="training", log_file=file)
+        StorageManager.upload_bytes("logs", f"{run.id}/training.log", "".join(result.log).encode())
         result.seconds = time.monotonic() - began
         run.finish(summary=result.summary())
     deliver(run)
@@ -150,27 +147,21 @@ def record_group(parent: Step | Evaluation, episodes: list[Episode], result: Dem
             policy = {"model": MODEL, "policy_version": episode.policy_version}
             with group.rollout(environment=ENVIRONMENT, seed=episode.seed, **policy) as rollout:
                 for turn in episode.turns:
-                    rollout.log_turn(**describe_turn(turn, policy))
+                    rollout.log_turn(**turn.record, **describe_decision(turn, policy))
                 # The total reward and the number of turns follow from the turns.
                 rollout.complete(episode.outcome, result={"taken": episode.taken})
             episode.rollout_id = rollout.id
             result.unwritten_verdicts += judge(episode)
 
 
-def describe_turn(turn: Turn, policy: dict[str, Any]) -> dict[str, Any]:
-    """Return a turn as `rollout.log_turn` takes it."""
+def describe_decision(turn: Turn, policy: dict[str, Any]) -> dict[str, Any]:
+    """Return the tokens of a turn's command and the alternatives to it, as `rollout.log_turn` takes them."""
     decision = turn.decision
     tokens, logprobs = completion_tokens(decision)
     return {
-        "observation": turn.observation,
-        "thought": turn.thought,
-        "action": decision.command,
-        "memory_summary": turn.memory_summary,
-        "tool_calls": turn.result.tool_calls,
-        "reward": turn.result.rewards,
         "generations": {
             **policy,
-            "prompt_ids": encode(turn.observation),
+            "prompt_ids": encode(turn.record["observation"]),
             "completion_ids": tokens,
             "logprobs": logprobs,
             "mask": [True] * len(tokens),
@@ -181,9 +172,6 @@ def describe_turn(turn: Turn, policy: dict[str, Any]) -> dict[str, Any]:
             "commands": decision.commands,
             "probabilities": [round(p, 6) for p in decision.probabilities],
         },
-        "duration_ms": turn.model_duration_ms + turn.environment_duration_ms,
-        "model_duration_ms": turn.model_duration_ms,
-        "environment_duration_ms": turn.environment_duration_ms,
     }
 
 
@@ -225,19 +213,12 @@ def import_tasks(tasks: list[Task]) -> None:
 
 def judge(episode: Episode) -> Iterator[dict[str, Any]]:
     """Yield the verdicts of the task's validators on an episode."""
-    turns, target = len(episode.turns), episode.task.target
+    turns, target, rollout_id = len(episode.turns), episode.task.target, episode.rollout_id
     for name, passed, expected, actual in (
         ("right_thing", episode.outcome == "success", target, episode.taken or "nothing"),
         ("in_time", turns <= TURN_BUDGET, f"at most {TURN_BUDGET} turns", f"{turns} turns"),
     ):
         validator = validator_id(task_id(ENVIRONMENT, episode.task.external_id), name)
-        yield {
-            "id": validation_id(episode.rollout_id, validator, name),
-            "rollout_id": episode.rollout_id,
-            "validator_id": validator,
-            "validator_name": name,
-            "verdict": "pass" if passed else "fail",
-            "score": float(passed),
-            "expected": expected,
-            "actual": actual,
-        }
+        ids = {"id": validation_id(rollout_id, validator, name), "rollout_id": rollout_id, "validator_id": validator}
+        verdict = {"verdict": "pass" if passed else "fail", "score": float(passed)}
+        yield {**ids, "validator_name": name, **verdict, "expected": expected, "actual": actual}

@@ -194,7 +194,7 @@ def _read_leniently(text: bytes) -> Any:
     try:
         return storable(json.loads(text.decode("utf-8"), parse_constant=str))
     except UnicodeDecodeError as error:
-        raise LineError(f"it is not UTF-8 text: byte {error.start + 1} fits nowhere") from error
+        raise LineError(f"it is not UTF-8 text: byte {error.start + 1} is invalid") from error
     except json.JSONDecodeError as error:
         raise LineError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from error
     except ValueError as error:

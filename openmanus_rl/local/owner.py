@@ -33,7 +33,7 @@ def sign_in_link(running: StackInfo) -> str:
     except OpenManusError as error:
         raise _failed(running, error.message) from error
     finally:
-        client.door.close()
+        client.http.close()
     return f"{running.dashboard_url}#token_hash={token}"
 
 

@@ -91,22 +91,23 @@ class BlobStore:
 
 
 def media_record(
-    store: BlobStore, data: Any, *, run_id: str, kind: str, **fields: Any
+    store: BlobStore, data: Any, *, run_id: str | None, kind: str, folder: str | None = None, **fields: Any
 ) -> tuple[Record | None, str | None]:
     """Store content; return the record of kind "media" to append and the path in the bucket. Never raises.
 
-    `data` is what `as_blob` takes or returns, `fields` are further columns of the table. For content that cannot be
+    `data` is what `as_blob` takes or returns, `fields` are further columns of the table. The content is stored in the
+    folder of its run, or in the given one. For content that cannot be
     stored, the record will be refused with the reason, and there is no path. If writing to the disk failed, there is no
     record either: the content is lost, and the caller must count it.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    record = {"id": new_id(), "training_run_id": run_id, "kind": kind, **given}
+    record: Record = {"id": new_id(), "training_run_id": run_id, "kind": kind, **given}
     content = data if isinstance(data, (Blob, Unkept)) else as_blob(data)
     if isinstance(content, Unkept):
         return {**record, UNKEPT_FIELD: content.reason}, None
     if not store.keep(content):
         return None, None
-    path, facts = content.path(run_id), content.fields()
+    path, facts = content.path(folder or run_id or "shared"), content.fields()
     # The caller may override the type or the image size, but not the name.
     sure = {"path": path, "size_bytes": content.size_bytes, "checksum": content.sha256, BLOB_FIELD: content.name}
     return {**facts, **record, **sure}, path

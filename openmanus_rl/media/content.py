@@ -59,13 +59,13 @@ class Blob:
         """Return the unique name of the content."""
         return f"{self.sha256}{self.extension}"
 
-    def path(self, run_id: str) -> str:
-        """Return the path of a run's content in the bucket."""
-        return f"{run_id}/{self.name}"
+    def path(self, folder: str) -> str:
+        """Return the path of the content in the bucket; the folder is the id of its run, if it has one."""
+        return f"{folder}/{self.name}"
 
-    def reference(self, run_id: str) -> str:
+    def reference(self, folder: str) -> str:
         """Return the reference to the content in a chat."""
-        return f"storage://{MEDIA_BUCKET}/{self.path(run_id)}"
+        return f"storage://{MEDIA_BUCKET}/{self.path(folder)}"
 
     def fields(self) -> dict[str, Any]:
         """Return the columns of the table `media` for the content."""
@@ -165,8 +165,8 @@ def _from_base64(text: str, start: int, declared_type: str | None) -> Blob | Non
 class Lifter:
     """Replaces media in chat messages with references; fast for messages that were seen before."""
 
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._memo: Memo[Blob] = Memo()
 
     def lift(self, message: Any) -> tuple[Any, list[Blob | Unkept]]:
@@ -213,7 +213,7 @@ class Lifter:
         if content is None:
             return value
         found.append(content)
-        return content.reference(self._run_id) if isinstance(content, Blob) else f"(not kept: {content.reason})"
+        return content.reference(self._folder) if isinstance(content, Blob) else f"(not kept: {content.reason})"
 
     def _of_text(self, url: str) -> Blob | None:
         return self._memo.of(url, "url") or self._noted(url, "url", _from_data_url(url))

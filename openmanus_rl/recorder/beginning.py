@@ -118,12 +118,13 @@ def _without_answer(root: Path, request: StartRequest, error: OpenManusError) ->
         if not isinstance(error, (TransientError, StackError)):
             raise error
         raise type(error)(
-            f"run {request.label}: whether it is there can't be asked now ({error.message}), and nobody here knows",
+            f"run {request.label}: cannot tell whether it exists: the database does not answer ({error.message}), "
+            "and this machine has no record of it",
             hint='try again; resume="allow" without a rewind needs no answer',
         ) from error
     begun = _by_this_machine(root, request, here)
     _logger.warning(
-        "run %s: whether it is there can't be asked now (%s); going on with step %d, by what this machine knows",
+        "run %s: the database does not answer (%s); continuing with step %d, the next one that this machine knows of",
         request.label, error, begun.next_step,
     )  # fmt: skip
     return begun
@@ -161,7 +162,7 @@ def _ask(settings: Settings, root: Path, request: StartRequest, is_late: threadi
             raise _it_is_there(request)
         return _resume(client, request, here, str(found["id"]), int(found["timeline"]))
     finally:
-        client.door.close()
+        client.http.close()
 
 
 def _find(client: Client, root: Path, request: StartRequest) -> tuple[dict[str, Any] | None, RunState]:

@@ -29,6 +29,7 @@ _NOUNS = {
     "rollout_groups": "group",
     "agent_states": "turn",
     "model_checkpoints": "checkpoint",
+    "validations": "verdict",
 }
 _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("training_runs", "visibility"): get_args(statuses.Visibility),
@@ -36,6 +37,7 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("evaluations", "kind"): get_args(statuses.EvaluationKind),
     ("rollouts", "source"): get_args(statuses.RolloutSource),
     ("media", "kind"): get_args(statuses.MediaKind),
+    ("validations", "verdict"): get_args(statuses.Verdict),
     **{(kind, "status"): tuple(allowed) for kind, allowed in statuses.NEXT_STATUSES.items()},
 }
 
@@ -109,7 +111,7 @@ def _unknown_field(kind: str, name: str, columns: Mapping[str, Any]) -> InvalidI
 
 @cache
 def _ends(kind: str) -> tuple[str, ...]:
-    return tuple(word for word in statuses.NEXT_STATUSES[kind] if word not in ("pending", "running"))
+    return tuple(word for word in statuses.NEXT_STATUSES[kind] if word not in ("pending", "provisioning", "running"))
 
 
 @cache

@@ -178,17 +178,15 @@ def _tell_of_unknown_job(launch: Launch, run_name: str | None, rewind_to: Rewind
     place = f"rank {launch.rank} of {launch.world_size}"
     ways = "call init after torch.distributed.init_process_group(), or hand run.worker_env() to the others"
     if run_name is None and launch.rank > 0:
-        raise InvalidInput(
-            f"{place}: nothing tells which run is its job's", field="run_name", hint=f"give a run_name; or {ways}"
-        )
+        raise InvalidInput(f"{place}: its job's run is unknown", field="run_name", hint=f"give a run_name; or {ways}")
     if rewind_to is not None and launch.rank > 0:
         raise InvalidInput(
-            f"{place}: nothing tells whether rank 0 of this job rewound run {run_name} already",
+            f"{place}: it is unknown whether rank 0 of this job has rewound run {run_name}",
             field="rewind_to_step",
             hint=f"let rank 0 alone rewind; or {ways}",
         )
     if run_name is None:
-        _logger.warning("%s: nothing tells its job from others; the other ranks need a run_name to join", place)
+        _logger.warning("%s: its job cannot be identified; the other ranks need a run_name to join", place)
 
 
 def _check(resume: Resume, rewind_to_step: RewindTo | None, run_name: str | None) -> None:
@@ -203,6 +201,4 @@ def _check(resume: Resume, rewind_to_step: RewindTo | None, run_name: str | None
             field="rewind_to_step",
         )
     if run_name is None:
-        raise InvalidInput(
-            "rewind_to_step: which run is to be rewound, its run_name says", field="run_name", hint="give a run_name"
-        )
+        raise InvalidInput("rewind_to_step requires a run_name", field="run_name", hint="give a run_name")

@@ -67,7 +67,7 @@ class Recording:
         self,
         settings: Settings,
         *,
-        run_id: str,
+        run_id: str | None,
         rewinds: Sequence[int] = (),
         mode: Mode = "online",
         launch: Launch = _ALONE,
@@ -78,6 +78,7 @@ class Recording:
         self.gatherers: set[Callable[[], None]] = set()
         """Called before a flush and the end, to write what they buffer."""
         self.run_id = run_id
+        """None for a worker, whose rollouts may be of any run."""
         self.rewinds = tuple(rewinds)
         self._heartbeat_seconds = heartbeat_seconds
         self._settings = settings
@@ -109,12 +110,27 @@ class Recording:
         if "refused" in record:
             self._teller.tell_metrics(record["refused"])
 
-    def keep_media(self, data: Any, *, kind: str | None, **fields: Any) -> tuple[dict[str, Any] | None, str | None]:
+    @property
+    def media_folder(self) -> str:
+        """Return the folder of the bucket `media` for this run."""
+        assert self.run_id is not None, "a worker has a folder for each rollout"
+        return self.run_id
+
+    def keep_media(
+        self, data: Any, *, kind: str | None, folder: str | None = None, run_id: str | None = None, **fields: Any
+    ) -> tuple[dict[str, Any] | None, str | None]:
         """Store media in the spool; return the record to append, and the path in the bucket."""
         if kind is not None:
             check_word("media", "kind", kind)
         content = as_blob(data) if not isinstance(data, (Blob, Unkept)) else data
-        return media_record(self.blobs, content, run_id=self.run_id, kind=kind or _kind_of(content), **fields)
+        return media_record(
+            self.blobs,
+            content,
+            run_id=run_id or self.run_id,
+            folder=folder,
+            kind=kind or _kind_of(content),
+            **fields,
+        )
 
     def append_media(self, record: dict[str, Any] | None) -> None:
         """Write a record of stored media; None counts media as lost for which there was no space."""
@@ -234,7 +250,7 @@ class Recording:
             self._writer.drain()
             self._teller.look()
             if time.monotonic() >= next_beat:
-                if self._writer.appended == heard:
+                if self._writer.appended == heard and self.run_id is not None:
                     self._writer.append("training_runs", {"id": self.run_id})
                 heard = self._writer.appended
                 next_beat = time.monotonic() + self._heartbeat_seconds

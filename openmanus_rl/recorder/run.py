@@ -41,6 +41,7 @@ class Run(Block):
         next_step: int = 0,
         next_episode: int | None = 0,
     ) -> None:
+        assert recording.run_id is not None, "only workers record without a run"
         self.id, self._recording = recording.run_id, recording
         self.is_passed_on = False
         """Whether environment variables name this run to child processes."""
@@ -50,9 +51,9 @@ class Run(Block):
         self.next_step = next_step
         """The step to continue with: 0 for a new run, the one after the last completed step for a resumed run."""
         self._resumed_by = resumed_by
-        begun_by = creation_change_id(recording.run_id)
+        begun_by = creation_change_id(self.id)
         if create is not None:
-            super().__init__(recording, recording.run_id, change_id=begun_by, **create)
+            super().__init__(recording, self.id, change_id=begun_by, **create)
         # If another process owns the run, this one never changes its status.
         self._ended = not is_owner
         if not is_owner:

@@ -75,7 +75,7 @@ class Teller:
             if name in self._told:
                 return
             self._told.add(name)
-        _write(f"{name} is refused: {reason} Further ones are counted in run.stats.rejected, and not told.")
+        _write(f"{name} is refused: {reason} Further ones are only counted, in run.stats.rejected.")
 
     def _fresh(self) -> list[dict[str, Any]]:
         """Return the refusals since the last call; all of them if the file was replaced."""

@@ -28,6 +28,7 @@ __all__ = [
     "environment_id",
     "evaluation_result_id",
     "group_id",
+    "is_derived",
     "new_id",
     "step_id",
     "task_id",
@@ -68,6 +69,14 @@ def new_id() -> str:
     # By hand: a UUID object takes three times as long to make, and every record has an id.
     digits = hexlify(_pack(first, 1 << 63 | _chance.getrandbits(62)))
     return b"-".join(_split_digits(digits)).decode()
+
+
+def is_derived(given: str) -> bool:
+    """Return whether an id follows from a natural key, such as a run's name, so that it can be found again."""
+    try:
+        return UUID(given).version == 5
+    except ValueError:
+        return False
 
 
 class IdSequence:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from openmanus_rl.errors import OpenManusError
@@ -16,6 +17,7 @@ __all__ = [
     "HttpResponse",
     "Provider",
     "Sandbox",
+    "SandboxCancelled",
     "SandboxError",
     "StepResult",
 ]
@@ -26,6 +28,13 @@ FILE_LIMIT_BYTES = 64 * 1024 * 1024
 
 class SandboxError(OpenManusError):
     """An environment could not be started, or failed: not the agent's fault."""
+
+    logs: Mapping[str, bytes] = MappingProxyType({})
+    """The end of each service's log, if it did not start; the services themselves are gone."""
+
+
+class SandboxCancelled(SandboxError):
+    """The start was given up because somebody asked for it."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +104,16 @@ class Episode(Protocol):
 class Sandbox(Protocol):
     """A started environment. What it does not have (a shell, a URL, an episode) is None or raises `SandboxError`."""
 
-    kind: str
-    url: str | None
-    """What the agent opens, reachable from the worker."""
-    services: Mapping[str, Address]
-    episode: Episode | None
+    @property
+    def kind(self) -> str: ...
+    @property
+    def url(self) -> str | None:
+        """Return what the agent opens, reachable from the worker."""
+
+    @property
+    def services(self) -> Mapping[str, Address]: ...
+    @property
+    def episode(self) -> Episode | None: ...
 
     def run(
         self,
@@ -158,13 +172,18 @@ class Provider(Protocol):
         rollout_id: str,
         owner: str,
         folder: Path,
+        task_files: Path | None = None,
         seed: int | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Sandbox:
         """Start a sandbox and wait until it is healthy; if that fails, remove it all and raise `SandboxError`.
 
-        `owner` identifies the worker, and `folder` is a private folder for files of this rollout.
+        `owner` identifies the worker, `folder` is a private folder for files of this rollout, and `task_files` is the
+        folder that the paths of the spec are relative to. `SandboxCancelled` is raised once `is_cancelled` says so.
         """
 
     def take_back(self, *, is_alive: Callable[[str], bool]) -> list[str]:
         """Remove what owners that are no longer alive left on this machine; return what was removed."""
+
+    def remove(self, rollout_id: str) -> list[str]:
+        """Remove what is left of a rollout on this machine, whoever started it; return what was removed."""

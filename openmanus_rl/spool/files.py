@@ -38,6 +38,7 @@ from pathlib import Path
 import orjson
 
 __all__ = [
+    "LEASE_FIELD",
     "Position",
     "SpoolMeta",
     "Unwritten",
@@ -47,6 +48,9 @@ __all__ = [
     "read_unwritten",
     "segment_path",
 ]
+
+LEASE_FIELD = "_lease"
+"""A field of a worker's records that is not stored: the lease under which the rollout was claimed."""
 
 # The file always has this size: it is changed in place, which needs no space on a full disk.
 _UNWRITTEN_BYTES = 64
@@ -66,7 +70,8 @@ class SpoolMeta:
 
     spool_id: str
     url: str
-    run_id: str
+    run_id: str | None
+    """None for a worker, whose rollouts may be of any run."""
     pid: int
     created_at: float
     rewinds: tuple[int, ...] = ()

@@ -11,6 +11,11 @@ Resuming a run has two sources. The database is asked first (`resume_run`). This
 `delivered` is written by whoever delivers, before it saves how far it delivered (`note_delivered`). So a kill at any
 moment leaves each step in a spool, in the file, or in both. `launches` is written by processes that rewind a run
 without the database (`rewind_locally`): all processes of one launch get the same answer. One lock guards all changes.
+
+Only runs whose id follows from their name or job have a file: no other run can be resumed. Whether such a run has ended
+does not matter, since it may be resumed at any time. So files are removed by age (`forget_old_runs`): those of runs
+with no delivery on this machine for a year, beyond the newest 1,000. If such a run is resumed nevertheless, the
+database says how far it has come; only if that cannot be reached, the run begins anew, as it would on another machine.
 """
 
 from __future__ import annotations
@@ -26,14 +31,18 @@ from typing import Any
 import orjson
 
 from openmanus_rl.errors import LocalFileError
+from openmanus_rl.records.ids import is_derived
 from openmanus_rl.spool.files import is_alive, lock_file, segment_path
 from openmanus_rl.spool.spools import Spool, find_spools
 
-__all__ = ["RunState", "local_state", "note_delivered", "rewind_locally"]
+__all__ = ["RunState", "forget_old_runs", "local_state", "note_delivered", "rewind_locally"]
 
 _LINES_THAT_COUNT = (b'["training_steps",', b'["metrics",', b'["rollouts",')
 _LOCK_SECONDS = 2.0
 _LAUNCHES_KEPT = 100
+# Well beyond the time after which anyone resumes a run. The newest are kept in any case: a clock may be wrong.
+_KEPT_SECONDS = 365 * 86400.0
+_KEPT_RUNS = 1000
 _DELIVERED_FIELDS = ("rewinds", "step", "metric_step", "episode")
 
 
@@ -85,8 +94,7 @@ def local_state(root: Path, run_id: str, *, undelivered_only: bool = False) -> R
     With `undelivered_only`, only spools are read. Use this where the database answers for what was delivered: the run
     may have been deleted there.
     """
-    state = RunState() if undelivered_only else _delivered(_read(root, run_id))
-    is_noted, is_written = state.is_known, False
+    state, is_written = RunState(), False
     for spool in find_spools(root):
         meta = spool.meta()
         if meta is not None and meta["run_id"] == run_id:
@@ -94,7 +102,9 @@ def local_state(root: Path, run_id: str, *, undelivered_only: bool = False) -> R
             is_written |= is_written_now
             found = _state_of(_undelivered_lines(spool), tuple(meta.get("rewinds", ())))
             state = state.joined(replace(found, is_known=True, is_left=not is_written_now))
-    return replace(state, is_left=state.is_left or (is_noted and not is_written))
+    # After the spools: what is delivered in between is noted before it leaves them.
+    noted = RunState() if undelivered_only else _delivered(_read(root, run_id))
+    return replace(state.joined(noted), is_left=state.is_left or (noted.is_known and not is_written))
 
 
 def rewind_locally(root: Path, run_id: str, to_step: int | None, *, launch_id: str) -> RunState:
@@ -111,6 +121,8 @@ def rewind_locally(root: Path, run_id: str, to_step: int | None, *, launch_id: s
 
 def note_delivered(root: Path, meta: Mapping[str, Any], records: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Note the progress that delivered records show; call this before their lines count as delivered."""
+    if not is_derived(meta["run_id"]):
+        return
     completed = [record.get("step") for record in records.get("training_steps", ()) if _is_completed(record)]
     metric_steps = [chunk["steps"][-1] for chunk in records.get("metric_chunks", ()) if "steps" in chunk]
     episodes = [record.get("episode_number") for record in records.get("rollouts", ())]
@@ -122,6 +134,20 @@ def note_delivered(root: Path, meta: Mapping[str, Any], records: Mapping[str, Se
     with _changing(root, meta["run_id"]) as content:
         state = _delivered(content).joined(found)
         content["delivered"] = {name: getattr(state, name) for name in _DELIVERED_FIELDS}
+
+
+def forget_old_runs(root: Path) -> None:
+    """Remove the files of runs without a delivery for a year, but not the newest, nor those of runs with a spool."""
+    if len(list(root.glob("*.run.json"))) <= _KEPT_RUNS:
+        return
+    with _locked(root / "runs.lock"):
+        newest_first = sorted(((path.stat().st_mtime, path) for path in root.glob("*.run.json")), reverse=True)
+        old = [path for at, path in newest_first[_KEPT_RUNS:] if at < time.time() - _KEPT_SECONDS]
+        if old:
+            spooled = {_path(root, meta["run_id"]) for spool in find_spools(root) if (meta := spool.meta())}
+            for path in old:
+                if path not in spooled:
+                    path.unlink()
 
 
 def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
@@ -147,11 +173,18 @@ def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
 def _undelivered_lines(spool: Spool) -> Iterator[bytes]:
     progress = spool.progress
     segment, offset = progress.segment, progress.offset
-    while (path := segment_path(spool.folder, segment)).exists():
-        with path.open("rb") as file:
-            file.seek(offset)
-            yield from file
-        segment, offset = segment + 1, 0
+    while True:
+        try:
+            with segment_path(spool.folder, segment).open("rb") as file:
+                file.seek(offset)
+                yield from file
+            segment, offset = segment + 1, 0
+        except FileNotFoundError:
+            # The end, unless it was delivered and deleted since the progress was read.
+            progress = spool.progress
+            if progress.segment <= segment:
+                return
+            segment, offset = progress.segment, progress.offset
 
 
 def _path(root: Path, run_id: str) -> Path:

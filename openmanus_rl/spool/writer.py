@@ -49,7 +49,7 @@ class SpoolWriter:
         root: Path,
         *,
         url: str,
-        run_id: str,
+        run_id: str | None,
         rewinds: tuple[int, ...] = (),
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:

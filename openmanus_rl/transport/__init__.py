@@ -1,1 +1,1 @@
-"""All network access: the only importer of supabase, httpx and psycopg, whose errors are translated to our own."""
+"""All access to Supabase: the only importer of supabase and psycopg, whose errors are translated to our own."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from openmanus_rl.errors import InvalidInput, SettingsError
 from openmanus_rl.settings import Settings
-from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_json
+from openmanus_rl.transport.http import NO_BODY, HttpClient, read_json
 from openmanus_rl.transport.loopback import is_loopback
 from openmanus_rl.transport.rest import MAX_PAGE_ROWS, Rest, Row
 from openmanus_rl.transport.retry import RetryPolicy
@@ -29,13 +29,13 @@ class Client(Rest):
         *,
         url: str,
         key: str,
-        door: HttpDoor,
+        http: HttpClient,
         anon_key: str | None = None,
         database_url: str | None = None,
         token: str | None = None,
     ) -> None:
         headers = {"apikey": key, "Authorization": f"Bearer {token or key}", "X-Client-Info": "openmanus-rl"}
-        super().__init__(url=url, headers=headers, door=door)
+        super().__init__(url=url, headers=headers, http=http)
         self.database_url = database_url
         self._key = key
         self._anon_key = anon_key
@@ -66,16 +66,16 @@ class Client(Rest):
         anon_key: str | None = None,
         database_url: str | None = None,
         retry: RetryPolicy | None = None,
-        **door_options: Any,
+        **http_options: Any,
     ) -> Client:
-        """Return a client for a URL and key; further options are those of `HttpDoor`."""
-        door = HttpDoor(retry=retry, use_environment_proxies=not is_loopback(url), **door_options)
-        return cls(url=url, key=key, door=door, anon_key=anon_key, database_url=database_url)
+        """Return a client for a URL and key; further options are those of `HttpClient`."""
+        http = HttpClient(retry=retry, use_environment_proxies=not is_loopback(url), **http_options)
+        return cls(url=url, key=key, http=http, anon_key=anon_key, database_url=database_url)
 
     def as_user(self, token: str) -> Client:
         """Return a client that acts as the member whose access token this is, under row level security."""
         key = self._anon_key or self._key
-        return Client(url=self.url, key=key, door=self.door, anon_key=self._anon_key, token=token)
+        return Client(url=self.url, key=key, http=self.http, anon_key=self._anon_key, token=token)
 
     def as_anonymous(self) -> Client:
         """Return a client with only the publishable key."""
@@ -85,17 +85,17 @@ class Client(Rest):
                 setting="SUPABASE_ANON_KEY",
                 hint="find it in the Supabase dashboard under Project Settings > API Keys",
             )
-        return Client(url=self.url, key=self._anon_key, door=self.door, anon_key=self._anon_key)
+        return Client(url=self.url, key=self._anon_key, http=self.http, anon_key=self._anon_key)
 
     @cached_property
     def storage(self) -> Storage:
         """Files in buckets."""
-        return Storage(url=f"{self.url}/storage/v1", headers=self._headers, door=self.door)
+        return Storage(url=f"{self.url}/storage/v1", headers=self._headers, http=self.http)
 
     @cached_property
     def users(self) -> Users:
         """Accounts; requires the secret key."""
-        return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, door=self.door)
+        return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, http=self.http)
 
     def function(
         self,
@@ -110,7 +110,7 @@ class Client(Rest):
         if not _FUNCTION_NAME.fullmatch(name):
             raise InvalidInput(f"{name!r} is not the name of a function", field="name")
         attempt = f"call function {name}"
-        return self.door.request(
+        return self.http.request(
             method,
             f"{self.url}/functions/v1/{name}",
             attempt=attempt,

@@ -16,7 +16,7 @@ from openmanus_rl.transport.proof import ProvingTransport
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import error_from_response, translated
 
-__all__ = ["NO_BODY", "HttpDoor", "read_json", "read_object", "read_rows"]
+__all__ = ["NO_BODY", "HttpClient", "read_json", "read_object", "read_rows"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16, keepali
 _LEAST_TIMEOUT_SECONDS = 1.0
 
 
-class HttpDoor:
+class HttpClient:
     """Sends requests with timeouts and retries; safe to share between threads and across forks."""
 
     def __init__(

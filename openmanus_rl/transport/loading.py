@@ -64,8 +64,11 @@ _ADAPTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_SET_LEASES = "select set_config('openmanus_rl.leases', %s, true)"
+
+
 class _NeedsMerge(Exception):
-    """Rows cannot be copied directly: a parent is missing, or a step may have a reward already."""
+    """Rows cannot be copied directly: a parent is missing, a step may have a reward already, or a worker writes."""
 
 
 # The tables of rows that never change, and the field that names their parent.
@@ -92,24 +95,31 @@ class Loader:
         self._connection: PostgresConnection | None = None
         self._types: dict[str, dict[str, str]] = {}
 
-    def load(self, batch: Batch) -> list[dict[str, Any]]:
-        """Write a batch in one transaction and return what was refused; a failure writes nothing."""
+    def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Write a batch in one transaction and return what was refused; a failure writes nothing.
+
+        A worker's batch is written under the leases of its rollouts.
+        """
         connection = self._connected()
         try:
             with translated("load a batch"):
                 try:
                     with connection.transaction():
+                        if leases:
+                            raise _NeedsMerge("which rollouts a worker still has is known to the merge")
                         return self._copy_what_is_new(connection, batch)
                 except _NOT_SIMPLY_NEW:
                     pass
                 try:
                     with connection.transaction():
+                        if leases:
+                            connection.execute(_SET_LEASES, [",".join(leases)])
                         numbered = {kind: list(enumerate(records)) for kind, records in batch.items()}
                         return self._copy_and_merge(connection, numbered)
                 except _BAD_VALUES:
                     # One bad value fails the whole COPY. From JSON, the database refuses only its record.
                     with connection.transaction():
-                        return self._ingest(connection, batch)
+                        return self._ingest(connection, batch, leases)
         except OpenManusError:
             self.close()
             raise
@@ -187,8 +197,9 @@ class Loader:
                 self._copy(connection, kind, staged, stage, added=("ordinal", "cleared"))
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
-    def _ingest(self, connection: PostgresConnection, batch: Batch) -> list[dict[str, Any]]:
-        return _refused(connection.execute("select public.ingest(%s)", [Jsonb(batch)]).fetchone())
+    def _ingest(self, connection: PostgresConnection, batch: Batch, leases: Sequence[str]) -> list[dict[str, Any]]:
+        statement = "select public.ingest(%s, leases => %s::uuid[])"
+        return _refused(connection.execute(statement, [Jsonb(batch), list(leases) or None]).fetchone())
 
     def _copy(
         self,

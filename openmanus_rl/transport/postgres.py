@@ -94,7 +94,7 @@ def _protection(database_url: str) -> dict[str, Any]:
         return {}
     if pq.version() < _FIRST_LIBPQ_TO_REQUIRE:
         raise SettingsError(
-            f"libpq {pq.version() // 10000} cannot insist on SCRAM, and would tell the database password to any server",
+            f"libpq {pq.version() // 10000} cannot require SCRAM, and would send the database password to any server",
             setting="DATABASE_URL",
             hint="install `psycopg[binary]`, which brings a newer libpq",
         )

@@ -12,7 +12,7 @@ from postgrest.base_request_builder import BaseFilterRequestBuilder, RequestConf
 
 from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput
 from openmanus_rl.transport.filters import Filter, Order, Page
-from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_json, read_rows
+from openmanus_rl.transport.http import NO_BODY, HttpClient, read_json, read_rows
 
 __all__ = ["MAX_PAGE_ROWS", "Rest", "Row"]
 
@@ -28,9 +28,9 @@ _RANGE_BEYOND_END = "PGRST103"
 class Rest:
     """The database of one Supabase, with the rights of one key or user."""
 
-    def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
+    def __init__(self, *, url: str, headers: Mapping[str, str], http: HttpClient) -> None:
         self.url = url.rstrip("/")
-        self.door = door
+        self.http = http
         self._headers = dict(headers)
 
     def select(
@@ -161,8 +161,8 @@ class Rest:
 
     @cached_property
     def _rest(self) -> SyncPostgrestClient:
-        # Only its query builders are used; requests are sent by the `HttpDoor`.
-        return SyncPostgrestClient(f"{self.url}/rest/v1", headers=self._headers, http_client=self.door.client)
+        # Only its query builders are used; requests are sent by the `HttpClient`.
+        return SyncPostgrestClient(f"{self.url}/rest/v1", headers=self._headers, http_client=self.http.client)
 
     def _send(
         self,
@@ -172,7 +172,7 @@ class Rest:
         read: Callable[[httpx.Response], T],
         retryable: bool = True,
     ) -> T:
-        return self.door.request(
+        return self.http.request(
             request.http_method,
             str(request.path),
             attempt=attempt,

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from openmanus_rl.errors import BadResponse, ConflictError
-from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_object
+from openmanus_rl.transport.http import NO_BODY, HttpClient, read_object
 from openmanus_rl.transport.objects import ObjectInfo, WholeCheck, check_object_path, info_from
 from openmanus_rl.transport.transfer import CHUNK_BYTES, FileSource, Progress, bytes_in_pieces, fingerprint, write_aside
 from openmanus_rl.transport.transfer_retry import Moved, TransferRetry
@@ -32,11 +32,11 @@ Chunks = Callable[[Progress], Iterator[bytes]]
 class StorageTransfers:
     """Uploads and downloads files, with the rights of one key or user."""
 
-    def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
+    def __init__(self, *, url: str, headers: Mapping[str, str], http: HttpClient) -> None:
         self._url = url
         self._headers = dict(headers)
-        self._door = door
-        self._retry = TransferRetry(door.retry)
+        self._http = http
+        self._retry = TransferRetry(http.retry)
 
     def upload(
         self,
@@ -178,14 +178,14 @@ class StorageTransfers:
     ) -> Iterator[httpx.Response]:
         """Send a request and stream the response; errors raised inside the block are translated."""
         with (
-            self._door.watched(attempt),
-            self._door.client.stream(
+            self._http.watched(attempt),
+            self._http.client.stream(
                 method,
                 self._object_url(bucket, path),
                 headers={**self._headers, **(headers or {})},
                 content=body,
                 # The maximum, since it limits each read and write and not the whole transfer.
-                timeout=self._door.timeout(math.inf),
+                timeout=self._http.timeout(math.inf),
             ) as response,
         ):
             if not response.is_success:
@@ -203,7 +203,7 @@ class StorageTransfers:
         body: Any = NO_BODY,
         retryable: bool = True,
     ) -> T:
-        return self._door.request(
+        return self._http.request(
             method,
             url,
             attempt=attempt,

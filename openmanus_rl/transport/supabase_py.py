@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openmanus_rl.transport.http import HttpDoor
+from openmanus_rl.transport.http import HttpClient
 from openmanus_rl.transport.translate import translated
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["SupabaseClient", "make_supabase_client"]
 
 
-def make_supabase_client(url: str, key: str, *, door: HttpDoor) -> SupabaseClient:
+def make_supabase_client(url: str, key: str, *, http: HttpClient) -> SupabaseClient:
     """Return supabase-py's client; its calls raise supabase-py's own errors."""
     # Imported here: supabase-py is slow to import.
     from supabase import create_client
     from supabase.lib.client_options import SyncClientOptions
 
     with translated("make a Supabase client"):
-        return create_client(url, key, SyncClientOptions(httpx_client=door.client, auto_refresh_token=False))
+        return create_client(url, key, SyncClientOptions(httpx_client=http.client, auto_refresh_token=False))

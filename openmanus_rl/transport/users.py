@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from openmanus_rl.errors import BadResponse
-from openmanus_rl.transport.http import NO_BODY, HttpDoor, read_object
+from openmanus_rl.transport.http import NO_BODY, HttpClient, read_object
 
 __all__ = ["Users"]
 
@@ -19,10 +19,10 @@ _PER_PAGE = 200
 class Users:
     """Reads and creates accounts; for members of the workspace see `MemberManager`."""
 
-    def __init__(self, *, url: str, headers: Mapping[str, str], door: HttpDoor) -> None:
+    def __init__(self, *, url: str, headers: Mapping[str, str], http: HttpClient) -> None:
         self._url = url
         self._headers = headers
-        self._door = door
+        self._http = http
 
     def get(self, user_id: str) -> User:
         """Return an account by its id; an unknown one raises `NotFoundError`."""
@@ -75,7 +75,7 @@ class Users:
         body: Any = NO_BODY,
         retryable: bool = True,
     ) -> User:
-        return self._door.request(
+        return self._http.request(
             method,
             f"{self._url}{path}",
             attempt=attempt,

@@ -7,6 +7,7 @@ from openmanus_rl.managers.evaluations import EvaluationManager
 from openmanus_rl.managers.groups import RolloutGroupManager
 from openmanus_rl.managers.members import MemberManager
 from openmanus_rl.managers.metrics import MetricManager, MetricPoint
+from openmanus_rl.managers.queue import QueueManager
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
@@ -29,6 +30,7 @@ __all__ = [
     "MetricPoint",
     "ModelCheckpointManager",
     "ObservationManager",
+    "QueueManager",
     "Refusal",
     "RewardManager",
     "RolloutGroupManager",

@@ -40,7 +40,9 @@ as $$
         array['pending', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
       when status = 'interrupted' then
         array['pending', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled']
-      when status in ('error', 'cancelled') then array['pending']
+      when status = 'cancelled' then array['pending']
+      -- A validator that failed may be mended, and give its verdict later.
+      when status = 'error' then array['pending', 'success', 'failed', 'completed']
       -- The verdict may change, but a finished rollout never runs again.
       when status in ('success', 'failed', 'completed', 'truncated', 'timeout') then
         array_remove(array['success', 'failed', 'completed', 'truncated', 'timeout'], status)

@@ -1,18 +1,28 @@
 -- Row security of stored files.
 
+create function internal.owns_task_folder(object_name text) returns boolean
+language plpgsql stable security definer set search_path = ''
+as $$
+-- NULL for a folder of no task. In plpgsql, which looks tables up when it runs: a later migration creates them.
+begin
+  return (select coalesce(t.owner_id = auth.uid(), false) from public.tasks t where t.id = internal.object_folder_id(object_name));
+end
+$$;
+
 create function internal.owns_object(bucket text, name text, object_owner text) returns boolean
 language sql stable set search_path = ''
 as $$
-  -- Files in the folder of a run or checkpoint belong to the run's owner, all others to their uploader.
+  -- Files in the folder of a run, checkpoint or task belong to its owner, all others to their uploader.
   select case
     when not internal.is_workspace_bucket(bucket) then false
-    when bucket in ('datasets', 'task-files') or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
+    when bucket = 'task-files' then coalesce(internal.owns_task_folder(name), object_owner = auth.uid()::text)
+    when bucket = 'datasets' or internal.object_folder_id(name) is null then object_owner = auth.uid()::text
     else coalesce(internal.owns_run(internal.object_run_id(bucket, name)), false)
   end
 $$;
 
-revoke execute on function internal.owns_object from public;
-grant execute on function internal.owns_object to anon, authenticated, service_role;
+revoke execute on function internal.owns_task_folder, internal.owns_object from public;
+grant execute on function internal.owns_task_folder, internal.owns_object to anon, authenticated, service_role;
 
 create policy "members read workspace files" on storage.objects for select to authenticated
   using (internal.is_workspace_bucket(bucket_id) and (select internal.is_member()));

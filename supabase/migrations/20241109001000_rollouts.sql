@@ -81,7 +81,7 @@ comment on column public.rollouts.request is 'What was asked of the queue: optio
 comment on column public.rollouts.lease_id is 'The lease of the worker that has, or had last, this rollout. Only records written under it are accepted until the rollout ends.';
 comment on column public.rollouts.attempt_of is 'The rollout that a lost attempt belongs to: its worker died, and its turns were set aside here.';
 comment on column public.rollouts.cache_key is 'Equal for rollouts of the same task, environment, agent, model and seed, in the same versions.';
-comment on column public.rollouts.logs_path is 'Logs of the environment, in the bucket logs.';
+comment on column public.rollouts.logs_path is 'Logs of the environment, in the bucket media.';
 comment on column public.rollouts.step is 'The training step of the rollout: its group''s, or the one that was given.';
 comment on column public.rollouts.rewound_at is 'When a rewind of the run hid the rollout; null if it is visible.';
 create unique index rollouts_by_age on public.rollouts (created_at desc, id);

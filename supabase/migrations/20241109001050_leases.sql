@@ -34,11 +34,11 @@ create unique index leases_by_expiry on internal.leases (expires_at, rollout_id)
 create unique index leases_of_a_worker on internal.leases (worker_id, rollout_id);
 
 -- Writing under a lease ---------------------------------------------------------------------------------------------------------
--- The setting openmanus_rl.leases holds the lease under which a session writes; 'queue' is for the functions of the queue.
+-- The setting openmanus_rl.leases holds the leases under which a session writes, separated by commas; 'queue' is for the functions of the queue.
 
 create function internal.is_held(of_lease_id uuid) returns boolean
 language sql stable set search_path = ''
-as $$ select of_lease_id::text = current_setting('openmanus_rl.leases', true) $$;
+as $$ select of_lease_id::text = any (string_to_array(current_setting('openmanus_rl.leases', true), ',')) $$;
 
 create function internal.writes_under_lease() returns boolean
 language sql stable set search_path = ''

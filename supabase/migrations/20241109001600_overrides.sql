@@ -127,7 +127,7 @@ begin
   -- A repeated request, such as after a lost response, changes nothing.
   if standing.id is null or (standing.verdict, standing.reason, standing.validation_id) is distinct from (verdict, reason, validation_id) then
     if standing.verdict is null and verdict is null then
-      raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: no override stands, so there is nothing to withdraw', rollout_id);
+      raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: there is no override to withdraw', rollout_id);
     end if;
     status := case verdict when 'pass' then 'success' when 'fail' then 'failed' else internal.status_by_machine(rollout_id) end;
     perform set_config('openmanus_rl.overriding', rollout_id::text, true);

@@ -159,7 +159,7 @@ begin
   if not is_repeated and (rewind_to_last or rewind_to_step is not null) then
     if known_timeline is not null and timeline_now > greatest(known_timeline, cardinality(told)) then
       raise exception using errcode = 'OM409', column = 'rewind_to_step',
-        message = format('training run %s: somebody else rewound it meanwhile; begin again, so that only one of you goes on with it', run_id);
+        message = format('training run %s: another process rewound it at the same time; start again, and let only one process rewind it', run_id);
     end if;
     perform internal.rewind_run(run_id, case when rewind_to_last then last else rewind_to_step end, change_id);
   end if;

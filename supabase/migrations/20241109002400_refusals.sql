@@ -55,7 +55,10 @@ begin
   end if;
   -- Row security is checked before foreign keys: report an unknown parent as unknown, not as forbidden.
   if state = '42501' then
-    for parent in select p.* from internal.parents_of(internal.table_of(kind)) p where p.field <> 'owner_id' order by p.field loop
+    for parent in
+      select p.* from internal.parents_of(internal.table_of(kind)) p join internal.record_columns(kind) c on c.name = p.field
+      where p.field <> 'owner_id' order by p.field
+    loop
       execute format('select s.%1$I from pg_temp.%2$I s where s.ordinal = $1 and s.%1$I is not null
                       and not exists (select 1 from %3$s k where k.id = s.%1$I)', parent.field, 'stage_' || kind, parent.parent)
       into unknown using ordinal;

@@ -264,7 +264,7 @@ $$;
 
 -- Writing -----------------------------------------------------------------------------------------------------------------------
 
-create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false, lease_id uuid default null) returns jsonb
+create function public.ingest(batch jsonb, all_or_nothing boolean default false, return_rows boolean default false, leases uuid[] default null) returns jsonb
 language plpgsql set search_path = '' set jit = off
 as $$
 declare
@@ -283,13 +283,9 @@ begin
     select max(s.ordinal) into high from pg_temp.stage_json s where s.kind = k;
     perform internal.merge_range('type', k, 0, high);
   end loop;
-  if lease_id is not null then
-    perform set_config('openmanus_rl.leases', lease_id::text, true);
-  end if;
+  perform set_config('openmanus_rl.leases', coalesce(array_to_string(leases, ','), ''), true);
   answer := internal.merge_stage(kinds, all_or_nothing);
-  if lease_id is not null then
-    perform set_config('openmanus_rl.leases', '', true);
-  end if;
+  perform set_config('openmanus_rl.leases', '', true);
   answer := answer || jsonb_build_object('received', (select count(*) from pg_temp.stage_json));
 
   if return_rows then
@@ -304,7 +300,7 @@ begin
   return answer;
 end
 $$;
-comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Returns which records were refused and why. A worker gives its lease.';
+comment on function public.ingest is 'Write a batch of records: {"training_runs": [...], "rollouts": [...], "agent_states": [...], ...}. Returns which records were refused and why. A worker gives the leases of its rollouts.';
 
 create function public.change_status(entity text, entity_id uuid, status text, message text default null, fields jsonb default '{}', change_id uuid default null)
 returns jsonb

@@ -52,7 +52,8 @@ begin
   perform set_config('openmanus_rl.setting_aside', 'on', true), set_config('openmanus_rl.in_batch', 'on', true);
   update public.agent_states a set rollout_id = aside_id where a.rollout_id = of_rollout_id;
   update internal.rewards w set rollout_id = aside_id where w.rollout_id = of_rollout_id;
-  update public.validations v set rollout_id = aside_id where v.rollout_id = of_rollout_id;
+  -- With new ids: that of a verdict is derived from its rollout.
+  update public.validations v set id = internal.new_id(), rollout_id = aside_id where v.rollout_id = of_rollout_id;
   update public.media m set rollout_id = aside_id where m.rollout_id = of_rollout_id;
   perform set_config('openmanus_rl.setting_aside', '', true), set_config('openmanus_rl.in_batch', '', true);
   return aside_id;
@@ -247,7 +248,12 @@ $$;
 
 create function internal.derived_id(of_id uuid, variadic parts text[]) returns uuid
 language sql immutable set search_path = ''
-as $$ select case when of_id is null then internal.new_id() else md5(array_to_string(of_id::text || parts, ' '))::uuid end $$;
+as $$
+  -- The same for the same id and parts, and as old as the id: a UUIDv7 with its time.
+  select case when of_id is null then internal.new_id()
+    else (left(of_id::text, 14) || '7' || substr(h.hash, 1, 3) || '-8' || substr(h.hash, 4, 3) || '-' || substr(h.hash, 7, 12))::uuid end
+  from (select md5(array_to_string(of_id::text || parts, ' ')) as hash) h
+$$;
 
 create function internal.queue_rollouts(task public.tasks, request jsonb, into_group uuid, run_id uuid, source text, owner uuid, request_id uuid)
 returns table (rollout_id uuid, is_reused boolean)

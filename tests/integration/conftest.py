@@ -17,6 +17,8 @@ from psycopg.rows import dict_row
 from openmanus_rl.cli import main
 from openmanus_rl.connections import forget_clients
 
+from .docker_engine import debian_image, docker_engine  # noqa: F401
+
 Row = dict[str, Any]
 Query = Callable[..., list[Row]]
 

@@ -85,6 +85,7 @@ PRINTED = {
     "README.md": ["Stats(queued=0"],
     "recording.md": ["Stats(queued=0", "did you mean 'success'"],
     "resume.md": ["[1]\n3\n5\n"],
+    "tasks.md": ["entry 2: external_id: ", "fail answer.total: 12.5 is expected, not 12.6", "'to': 'pass', 'count': 1"],
     "managers.md": [
         "Find the red ball 10.5",
         "status must be one of pending, running, success",

@@ -33,12 +33,15 @@ MAY_IMPORT |= {
     "importing": _LOWER | {"managers", "spool", "delivery", "recorder", "importing"},
     "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
     "sandboxes": BASE | {"records", "sandboxes"},
-    "verification": BASE | {"records", "sandboxes", "verification"},
-    "agents": BASE | {"records", "sandboxes", "agents"},
-    "tasks": _LOWER | {"managers", "tasks"},
+    # transport: SQL validators query the environment's own Postgres.
+    "verification": BASE | {"records", "transport", "sandboxes", "verification"},
+    # transport for how retries are paced; the agents' own HTTP is to model servers, not to Supabase.
+    "agents": BASE | {"records", "transport", "sandboxes", "agents"},
+    # sandboxes, verification: specs of environments and validators are checked when tasks are read.
+    "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
-    "demo": _LOWER | {"managers", "recorder", "demo", "utils"},
+    "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},

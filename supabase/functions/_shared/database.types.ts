@@ -1102,7 +1102,7 @@ isOneToOne: false
 { Args: { "current_step"?: number,"progress"?: number,"run_id": string }; Returns: string
                            },
 "ingest":
-{ Args: { "all_or_nothing"?: boolean,"batch": Json,"lease_id"?: string,"return_rows"?: boolean }; Returns: Json
+{ Args: { "all_or_nothing"?: boolean,"batch": Json,"leases"?: (string)[],"return_rows"?: boolean }; Returns: Json
                            },
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number

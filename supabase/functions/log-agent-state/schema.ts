@@ -17,7 +17,7 @@ const toolCall = fields({
 
 const reward = fields({
   value: real("The reward."),
-  type: optional(name("Which component of the reward it is; `step` unless told.")),
+  type: optional(name("Which component of the reward it is; `step` by default.")),
   details: optional(json("How it came about.")),
 });
 

@@ -15,7 +15,7 @@ const timestamp = v.pipe(
   v.string(NO_TIMESTAMP),
   v.check(isTimestamp, NO_TIMESTAMP),
   v.metadata({ format: "date-time" }),
-  v.description("When it was measured; now unless told."),
+  v.description("When it was measured; now by default."),
 );
 
 /** The fields with a meaning of their own; every other is a metric. */

@@ -18,7 +18,7 @@ export const input = fields({
   source: optional(
     v.pipe(
       v.picklist(ROLLOUT_SOURCES, `one of ${ROLLOUT_SOURCES.join(", ")} is expected`),
-      v.description("What the rollout is for; `training` unless told."),
+      v.description("What the rollout is for; `training` by default."),
     ),
   ),
 });

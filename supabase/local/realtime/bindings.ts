@@ -46,7 +46,7 @@ function readBinding(asked: unknown): Binding {
     throw new JoinRefused(`changes of ${schema}.${table ?? "*"} are not followed here; follow ${SCHEMA}.${TABLE}`);
   }
   if (event !== "*" && event !== "UPDATE") {
-    throw new JoinRefused(`event ${JSON.stringify(event)} is not told apart here; use "*"`);
+    throw new JoinRefused(`event ${JSON.stringify(event)} is not supported; use "*"`);
   }
   if (filter === undefined || filter === null || filter === "") return { id: ++lastId, event, schema, table };
   const column = typeof filter === "string" ? FILTER.exec(filter)?.[1] : undefined;

@@ -111,7 +111,7 @@ export class ActivityWatcher {
 }
 
 function explained(error: unknown): Error {
-  if (isUnavailable(error)) return new JoinRefused("the database is away; try again shortly");
+  if (isUnavailable(error)) return new JoinRefused("the database is unavailable; try again shortly");
   if ((error as { code?: string }).code === "42P01") {
     return new JoinRefused("public.activity is not there; apply the migrations");
   }

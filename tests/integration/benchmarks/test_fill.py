@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchmarks.dashboard.fill import AlreadyFilled, fill, make_sizes, write
+from benchmarks.dashboard.fill import make_sizes, write
 
 Rows = list[tuple[Any, ...]]
 Ask = Callable[..., Rows]
@@ -117,15 +117,3 @@ def test_the_evaluation_solves_tasks_that_its_baseline_did_not(filled: Filled) -
     compared = ask("select public.compare_evaluations(%s, %s)", landmarks["evaluation"], landmarks["baseline"])[0][0]
     assert len(compared["tasks"]) == _SIZES["evaluated_tasks"]
     assert compared["newly_solved"] > 0
-
-
-def test_a_database_with_runs_is_refused(stack: Any) -> None:
-    with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        ids = connection.execute(
-            "insert into public.training_runs (name) select 'a run' from generate_series(1, 6) n returning id"
-        ).fetchall()
-        try:
-            with pytest.raises(AlreadyFilled, match="--force"):
-                fill(stack.database_url, 0.001, small=True)
-        finally:
-            connection.execute("delete from public.training_runs where id = any (%s)", [[run_id for (run_id,) in ids]])

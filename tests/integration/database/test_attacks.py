@@ -11,7 +11,7 @@ import pytest
 
 from .actors import ADMIN, OTHER, OWNER, PUBLISHABLE, STRANGER, VIEWER, World, populated
 from .examples import one_of_each
-from .writing import Record
+from .writing import Record, new_id
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ ATTACKS: dict[str, Attack] = {
     "moving my checkpoint into his run": change("my model_checkpoints", **HIS),
     "moving my metrics into his run": change("my metric_chunks", **HIS),
     "counting up my own group": change("my rollout_groups", success_count=1000, rollout_count=1000),
-    "taking a lease by hand": change("my rollouts", worker_id="me", lease_expires_at="2099-01-01"),
+    "taking a lease by hand": change("my rollouts", worker_id=new_id(), lease_id=new_id()),
     "one more attempt": change("my rollouts", attempt=9),
     "a change in the history": insert(
         "status_history", entity="rollouts", entity_id="my rollouts", new_status="success", **MINE

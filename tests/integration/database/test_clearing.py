@@ -41,7 +41,8 @@ def columns(db: Connection, kind: str) -> dict[str, Any]:
 
 
 def unstamped(stored: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in stored.items() if name != "updated_at"}
+    """Return a row without what its triggers count."""
+    return {name: value for name, value in stored.items() if name not in ("updated_at", "version")}
 
 
 def test_these_are_the_kinds_that_change_field_by_field(db: Connection) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from .writing import Connection
 
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
+KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides", "workers"}
 
 
 def column(db: Connection, query: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_every_table_grants_what_is_meant_and_no_more(db: Connection) -> None:
     assert granted["metrics", "anon"] == granted["run_overview", "authenticated"] == {"SELECT"}
 
 
-PRIVATE = {"members", "environments", "tasks", "validators"}
+PRIVATE = {"members", "environments", "tasks", "validators", "workers"}
 
 FUNCTIONS = "from pg_proc p where p.pronamespace in ('public'::regnamespace, 'internal'::regnamespace)"
 
@@ -98,6 +98,8 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "group_comparison",
         "list_tasks",
         "task_history",
+        "task_results",
+        "queue_overview",
     }
 
 
@@ -129,16 +131,30 @@ READERS = {
 # What can be embedded where no foreign key says so.
 RELATIONSHIPS = {"agent_states", "rollouts", "observations", "generations", "tool_calls", "media", "rewards"}
 # Tasks are the workspace's.
-OF_MEMBERS = {"list_tasks", "task_facets", "task_history"}
+OF_MEMBERS = {"list_tasks", "task_facets", "task_history", "task_results", "queue_overview"}
 WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation"}
+# Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
+QUEUE = {
+    "request_rollouts",
+    "request_evaluation",
+    "cancel_rollouts",
+    "retry_rollouts",
+    "delete_rollouts",
+    "register_worker",
+    "claim_rollouts",
+    "renew_rollouts",
+    "release_rollouts",
+    "retire_worker",
+    "stop_workers",
+}
 
 
 @pytest.mark.parametrize(
     ("role", "functions"),
     [
         ("anon", READERS),
-        ("authenticated", READERS | OF_MEMBERS | WRITERS),
-        ("service_role", READERS | OF_MEMBERS | WRITERS),
+        ("authenticated", READERS | OF_MEMBERS | WRITERS | QUEUE),
+        ("service_role", READERS | OF_MEMBERS | WRITERS | QUEUE),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
@@ -214,6 +230,31 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "check_turn_reward",
         "note_launch",
         "has_launched",
+        "owns_task_folder",
+        # Of the queue: leases are nobody's to see, and the public functions say who their caller is.
+        "guard_lease",
+        "refuse_unleased",
+        "may_act",
+        "set_aside",
+        "put_back",
+        "reclaim_expired",
+        "advance_evaluation",
+        "follow_rollout",
+        "queue_rollouts",
+        "make_evaluation",
+        "make_group",
+        "save_worker",
+        "beat_worker",
+        "drain_workers",
+        "claim",
+        "claim_of",
+        "renew",
+        "give_back",
+        "leases_of",
+        "leases_now",
+        "require_rollouts",
+        "stop",
+        "requeue",
     }
 
 
@@ -226,7 +267,10 @@ def test_every_foreign_key_has_an_index_and_says_what_a_delete_does(db: Connecti
         column(
             db,
             f"select conname {keys} and not exists (select 1 from pg_index i where i.indrelid = c.conrelid"
-            f" and i.indpred is null"
+            # A row without a parent need not be in the index.
+            " and (i.indpred is null or pg_get_expr(i.indpred, i.indrelid) ="
+            " (select format('(%I IS NOT NULL)', a.attname) from pg_attribute a"
+            "  where a.attrelid = c.conrelid and a.attnum = c.conkey[1]))"
             " and (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)",
         )
         == []

@@ -44,7 +44,7 @@ def refusal_among_a_thousand(db: Connection, kind: str, records: list[Any], bad:
 BAD_ROLLOUTS: dict[str, tuple[Any, str, str | None, str]] = {
     "bad uuid": ({"id": "not-a-uuid"}, "OM400", "id", "invalid input syntax for type uuid"),
     "bad parent uuid": ({"training_run_id": "x"}, "OM400", "training_run_id", "invalid input syntax for type uuid"),
-    "bad status": ({"status": "done"}, "OM400", "status", "must be one of pending, running, success"),
+    "bad status": ({"status": "done"}, "OM400", "status", "must be one of pending, provisioning, running, success"),
     "bad source": ({"source": "dream"}, "OM400", "source", "must be one of training, evaluation"),
     "missing field": (
         {"environment": None, "training_run_id": None},
@@ -311,9 +311,9 @@ def test_each_record_is_either_there_or_refused(db: Connection, batch: dict[str,
                 assert row(db, kind, record["id"])
 
 
-@pytest.mark.parametrize("field", ["worker_id", "lease_expires_at", "attempt"])
+@pytest.mark.parametrize("field", ["request", "worker_id", "lease_id", "attempt", "cancel_requested_at"])
 def test_a_lease_is_written_by_the_functions_of_the_queue_alone(db: Connection, field: str) -> None:
-    value = {"worker_id": "w", "lease_expires_at": "2099-01-01T00:00:00Z", "attempt": 2}[field]
+    value = {"request": "{}", "attempt": 2, "cancel_requested_at": "2099-01-01T00:00:00Z"}.get(field, new_id())
     run_id = new_run(db)
     with acting_as(db, role="service_role"):
         answer = ingest(db, {"rollouts": [{"training_run_id": run_id, field: value}]})

@@ -28,10 +28,14 @@ from .writing import (
     new_rollout,
     new_run,
     row,
+    rows_read,
     write,
 )
 
 WRITERS = 8
+# For ten times as many records, work in proportion is 10 times, and a square 100 times as much. Plans depend on when
+# autovacuum analyzes the tables: up to 19 times was seen. Looking for a refused record adds a logarithm.
+FEWER_THAN_SQUARE = 30
 
 
 def at_once(database: Database, work: Callable[[Connection, int], Any], *, writers: int = WRITERS) -> list[Any]:
@@ -292,7 +296,7 @@ def test_the_stage_follows_a_changed_schema(server: Any) -> None:
 
 @pytest.mark.parametrize("bad", [False, True], ids=["good", "refused"])
 def test_the_work_grows_with_the_batch_and_not_with_its_square(db: Connection, bad: bool) -> None:
-    """Rows read by scans and by indexes, as Postgres counts them, for a batch and for one ten times as large."""
+    """The rows that Postgres reads for a batch, and for one ten times as large."""
 
     def work(size: int) -> int:
         rollout_id = new_rollout(db, new_run(db))
@@ -310,19 +314,15 @@ def test_the_work_grows_with_the_batch_and_not_with_its_square(db: Connection, b
             ],
         }
         with db.transaction():
+            before = rows_read(db)
             answer = ingest(db, batch)
-            read = db.execute(
-                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n"
-                " from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
-            ).fetchone()
+            read = rows_read(db) - before
         assert len(answer["refused"]) == (2 if bad else 0)
-        assert read is not None
-        return int(read["n"])
+        return read
 
     work(10)
     small, large = work(500), work(5000)
-    # Halving to find the refused one reads the batch about log2(size) times.
-    assert large < small * (14 if bad else 11), f"{small} rows were read for 500 turns, {large} for 5,000"
+    assert large < small * FEWER_THAN_SQUARE, f"{small} rows were read for 500 turns, {large} for 5,000"
 
 
 def test_a_big_batch_of_changes_is_no_square_either(db: Connection) -> None:
@@ -332,15 +332,11 @@ def test_a_big_batch_of_changes_is_no_square_either(db: Connection) -> None:
         ids = [new_id() for _ in range(size)]
         write(db, {"rollouts": [{"id": each, "training_run_id": run_id, "environment": "a"} for each in ids]})
         with db.transaction():
+            before = rows_read(db)
             write(db, {"rollouts": [{"id": each, "status": "success", "status_change_id": new_id()} for each in ids]})
-            read = db.execute(
-                "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n"
-                " from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
-            ).fetchone()
-        assert read is not None
-        return int(read["n"])
+            return rows_read(db) - before
 
     work(10)
     small, large = work(300), work(3000)
-    assert large < small * 11, f"{small} rows were read for 300 changes, {large} for 3,000"
+    assert large < small * FEWER_THAN_SQUARE, f"{small} rows were read for 300 changes, {large} for 3,000"
     change_status(db, "training_runs", run_id, "completed")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .writing import Connection, Record, ingest, new_id, new_run, row, write
+from .writing import Connection, Record, ingest, new_id, new_run, row, rows_read, write
 
 AT = "2026-01-01T00:00:00+00:00"
 
@@ -188,13 +188,3 @@ def test_writing_reads_no_chunks_of_others(db: Connection) -> None:
         before = rows_read(db)
         write(db, {"metric_chunks": grown(chunks, [1, 2], {"loss": [1.0, 2.0], "kl": [10.0, 20.0]})})
         assert 0 < rows_read(db) - before < 1000
-
-
-def rows_read(db: Connection) -> int:
-    """Return how many rows of metrics this session has read lately."""
-    found = db.execute(
-        "select sum(seq_tup_read + idx_tup_fetch) as rows from pg_stat_xact_user_tables"
-        " where relname in ('metric_chunks', 'metric_axes')"
-    ).fetchone()
-    assert found is not None
-    return int(found["rows"])

@@ -53,10 +53,29 @@ OF_A_RUN = {
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
 KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
+# Written by the functions of the queue, and read by members.
+OF_THE_QUEUE = {"workers"}
+# What hangs on no run.
+WITHOUT_A_RUN = OF_THE_WORKSPACE | OF_THE_QUEUE | {"members"}
 VIEWS = {"metrics", "run_list", "run_overview"}
 # Columns that no role writes; those that count are told by their names.
-RESERVED = {"reward_sum", "reward_squares", "worker_id", "lease_expires_at", "attempt"}
-KNOWN = OF_A_RUN | OF_THE_WORKSPACE | KEPT_BY_THE_DATABASE | VIEWS | {"members"}
+RESERVED = {
+    "reward_sum",
+    "reward_squares",
+    "version",
+    "is_queued",
+    "request",
+    "priority",
+    "worker_id",
+    "lease_id",
+    "attempt",
+    "max_attempts",
+    "attempt_of",
+    "cancel_requested_at",
+    "delete_requested",
+    "cache_key",
+}
+KNOWN = OF_A_RUN | WITHOUT_A_RUN | KEPT_BY_THE_DATABASE | VIEWS
 
 
 def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
@@ -66,7 +85,7 @@ def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
         return actor in MAY_READ or (actor == PUBLISHABLE and visibility == "public" and shown)
     if table in VIEWS:
         return False
-    if table in KEPT_BY_THE_DATABASE:
+    if table in KEPT_BY_THE_DATABASE | OF_THE_QUEUE:
         return actor == SECRET
     if table == "metric_axes" and verb == "delete":
         return actor == SECRET  # Other metrics than one that is deleted may need it.
@@ -104,6 +123,7 @@ def filled(url: str, database_url: str, *, publishable_key: str, secret_key: str
                 " values (%s, %s, 'seen', 'failed', 'success')",
                 [world.records[visibility]["rollouts"]["id"], world.run_id(visibility)],
             )
+        world.rpc(OWNER, "register_worker", worker={"name": "the owner's"})
         yield world
 
 
@@ -156,6 +176,8 @@ class Table:
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
             value = self.world.user_ids[VIEWER]
+        elif self.name in OF_THE_QUEUE:
+            condition, value = "owner_id = %s", self.world.user_ids[OWNER]
         found = self.db.execute(
             f"select to_jsonb(t) as row from public.{self.name} t where {condition} limit 1", [value]
         ).fetchone()
@@ -249,6 +271,7 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
             "members": "role",
             "rollout_stats": "environment",
             "status_history": "message",
+            "workers": "name",
             "activity": "changed_at",
             "metric_axes": "points",
             "metric_chunks": "name",
@@ -287,7 +310,7 @@ def test_every_table_and_view_has_an_expectation(world: World) -> None:
 def test_everybody_can_do_to_every_table_what_they_may_and_no_more(world: World, verb: str) -> None:
     wrong, tried = [], 0
     for name, visibility in product(tables_and_views(world), VISIBILITIES):
-        if visibility == "public" and name in OF_THE_WORKSPACE | {"members"}:
+        if visibility == "public" and name in WITHOUT_A_RUN:
             continue  # These hang on no run.
         table = Table(world, name, visibility)
         for actor in ACTORS:
@@ -295,12 +318,12 @@ def test_everybody_can_do_to_every_table_what_they_may_and_no_more(world: World,
             happened, answer = was_done(world, table, actor, verb)
             tried += 1
             if happened != expected:
-                place = "" if name in OF_THE_WORKSPACE | {"members"} else f" of a {visibility} run"
+                place = "" if name in WITHOUT_A_RUN else f" of a {visibility} run"
                 wrong.append(
                     f"{actor}: {verb} {name}{place}: {'' if happened else 'not '}possible; the API said {answer[:200]}"
                 )
     assert not wrong, "\n" + "\n".join(wrong)
-    assert tried == len(ACTORS) * (2 * len(KNOWN) - len(OF_THE_WORKSPACE) - 1)
+    assert tried == len(ACTORS) * (2 * len(KNOWN) - len(WITHOUT_A_RUN))
 
 
 # Functions -----------------------------------------------------------------------------------------------------------

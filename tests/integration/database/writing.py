@@ -129,3 +129,17 @@ def new_rollout(db: Connection, run_id: str | None, **fields: Any) -> str:
     rollout = {"id": new_id(), "training_run_id": run_id, "environment": "alfworld"} | fields
     write(db, {"rollouts": [rollout]})
     return str(rollout["id"])
+
+
+def rows_read(db: Connection) -> int:
+    """Return how many rows this session has read lately, by scans and by indexes.
+
+    Compare two readings within a transaction. One alone may include earlier transactions: a session hands its counts
+    over at most once a second, and never within a transaction.
+    """
+    found = db.execute(
+        "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint as n"
+        " from pg_stat_xact_all_tables where schemaname <> 'pg_catalog'"
+    ).fetchone()
+    assert found is not None
+    return int(found["n"] or 0)

@@ -71,7 +71,7 @@ def records_of(
 def export_gateway(stack: Any) -> Iterator[Client]:
     opened = Client.from_url_and_key(stack.url, stack.secret_key, anon_key=stack.publishable_key)
     yield opened
-    opened.door.close()
+    opened.http.close()
 
 
 def write_run(client: Client, name: str, **fields: Any) -> Row:

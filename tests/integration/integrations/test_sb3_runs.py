@@ -169,7 +169,7 @@ def test_training_goes_on_while_nobody_can_be_asked(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SUPABASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("SUPABASE_DB_URL", "")
     monkeypatch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "1")
-    with pytest.raises(TransientError, match="nobody here knows"):
+    with pytest.raises(TransientError, match="this machine has no record of it"):
         model.learn(32, callback=OpenManusCallback(run_name=name, resume="must"), reset_num_timesteps=False)
     callback = OpenManusCallback(run_name=name)
     model.learn(32, callback=callback, reset_num_timesteps=False)

@@ -101,7 +101,7 @@ def test_an_impostor_gains_nothing_by_passing_the_question_on(running: HomeUnder
     assert key.encode() not in impostor.received
     real = Client.from_url_and_key(report["SUPABASE_URL"], key, proof_key=key, retry=ONCE)
     assert real.select("training_runs").rows == []
-    real.door.close()
+    real.http.close()
 
 
 def test_what_was_connected_to_a_stack_that_ended_does_not_trust_its_ports(home: HomeUnderTest) -> None:

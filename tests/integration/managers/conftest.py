@@ -52,7 +52,7 @@ def client(stack: Any, transport: LossyTransport) -> Iterator[Client]:
         transport=transport,
     )
     yield opened
-    opened.door.close()
+    opened.http.close()
 
 
 @pytest.fixture

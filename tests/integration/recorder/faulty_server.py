@@ -96,7 +96,7 @@ def revoked(handler: Handler, body: bytes) -> None:
     handler.answer(handler.ask_upstream(body, apikey=key, Authorization=f"Bearer {key}"))
 
 
-def small_door(handler: Handler, body: bytes) -> None:
+def refuse_large_bodies(handler: Handler, body: bytes) -> None:
     if len(body) > 20_000:
         handler.reply(413, b"<html>Request Entity Too Large</html>", "text/html")
     else:

@@ -135,7 +135,7 @@ def test_what_is_too_large_for_the_server_is_refused_alone(
     run_id = write_a_run(writer)
     writer.append("training_runs", {"id": run_id, "description": "y" * 30_000})
     writer.append("training_runs", {"id": run_id, "current_step": 7})
-    server.fault = faulty_server.small_door
+    server.fault = faulty_server.refuse_large_bodies
     courier = Courier(tmp_path / "spools", connect=lambda: connect(settings))
     courier.deliver()
     assert counts(query, run_id) == (20, 20, 20, 20)

@@ -47,7 +47,7 @@ def client(stack: Any, transport: WatchedTransport) -> Iterator[Client]:
         stack.url, stack.secret_key, anon_key=stack.publishable_key, retry=retry, transport=transport
     )
     yield opened
-    opened.door.close()
+    opened.http.close()
 
 
 @pytest.fixture

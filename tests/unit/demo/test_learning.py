@@ -93,7 +93,7 @@ def test_every_word_that_is_spoken_has_a_token_of_its_own() -> None:
         word
         for task in make_tasks("train", 3)
         for turn in play(Policy(), task, seed=1).turns
-        for word in re.findall(r"\w+|[^\w\s]", f"{turn.observation} {' '.join(turn.decision.commands)}".lower())
+        for word in re.findall(r"\w+|[^\w\s]", " ".join([turn.record["observation"], *turn.decision.commands]).lower())
     }
     assert spoken >= {*house.ROOMS, *house.CONTAINERS, "."}
     assert len({encode(word)[0] for word in spoken}) == len(spoken)

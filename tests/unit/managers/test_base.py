@@ -29,6 +29,7 @@ ENVIRONMENT: dict[str, Any] = {
     "kind": None,
     "description": None,
     "spec": {},
+    "version": 1,
     "source": None,
     "owner_id": None,
     "created_at": "2026-01-01T00:00:00+00:00",

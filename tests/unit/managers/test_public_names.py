@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 
 from openmanus_rl.managers.base import EditableManager, Manager
-from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange
+from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange, Worker
 from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
@@ -43,6 +43,22 @@ MANAGERS: dict[str, set[str]] = {
         "save_checkpoint",
     },
     "ObservationManager": {"get_observation", "list_observations", "log_observation"},
+    "QueueManager": {
+        "cancel_rollouts",
+        "claim",
+        "delete_rollouts",
+        "get_worker",
+        "list_workers",
+        "queue_overview",
+        "register_worker",
+        "release",
+        "renew",
+        "request_evaluation",
+        "request_rollouts",
+        "retire",
+        "retry_rollouts",
+        "stop_workers",
+    },
     "RewardManager": {"get_reward", "list_rewards", "log_reward"},
     "RolloutGroupManager": {"create_group", "delete_group", "get_group", "list_groups"},
     "RolloutManager": {
@@ -58,7 +74,17 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "StatusHistoryManager": {"get_change", "list_changes"},
-    "TaskManager": {"delete_task", "get_by_external_id", "get_task", "import_tasks", "list_tasks", "save_task"},
+    "TaskManager": {
+        "delete_task",
+        "find_task",
+        "get_by_external_id",
+        "get_task",
+        "import_tasks",
+        "list_tasks",
+        "list_with_results",
+        "save_task",
+        "task_results",
+    },
     "ToolCallManager": {"get_tool_call", "list_tool_calls", "log_tool_call"},
     "TrainingRunManager": {
         "create_run",
@@ -147,7 +173,8 @@ def test_a_manager_of_what_can_change_updates_it(name: str) -> None:
 def test_a_manager_returns_rows_of_its_table(name: str) -> None:
     manager = getattr(supabase_db, name)
 
-    assert manager.row_type is {**ROW_TYPES, "members": Member, "status_history": StatusChange}[manager.table]
+    row_types = {**ROW_TYPES, "members": Member, "status_history": StatusChange, "workers": Worker}
+    assert manager.row_type is row_types[manager.table]
     assert manager.using(Client.from_url_and_key("http://supabase.test", "sb_secret_x")).row_type is manager.row_type
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid5
 
 import pytest
 
 from openmanus_rl.delivery.courier import Courier
+from openmanus_rl.delivery.route import Route
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.records.ids import new_id
+from openmanus_rl.records.ids import NAMESPACE, new_id
 from openmanus_rl.spool import run_state
-from openmanus_rl.spool.files import lock_file
-from openmanus_rl.spool.run_state import RunState, local_state, note_delivered, rewind_locally
-from openmanus_rl.spool.spools import find_spools
+from openmanus_rl.spool.files import lock_file, segment_path
+from openmanus_rl.spool.run_state import RunState, forget_old_runs, local_state, note_delivered, rewind_locally
+from openmanus_rl.spool.spools import Progress, Spool, find_spools
 from openmanus_rl.spool.writer import SpoolWriter
 
-RUN = new_id()
+RUN = str(uuid5(NAMESPACE, "run:a name"))
+YEARS = 3 * 365 * 86400
 
 
 class Sink:
@@ -38,9 +42,9 @@ class Killed(BaseException):
     """Stands for the end of a process between two steps."""
 
 
-def record(root: Path, *, steps: range, rewinds: tuple[int, ...] = ()) -> SpoolWriter:
+def record(root: Path, *, steps: range, run_id: str = RUN, **options: Any) -> SpoolWriter:
     """Record completed steps with a metric and an episode each."""
-    writer = SpoolWriter(root, url="x", run_id=RUN, rewinds=rewinds)
+    writer = SpoolWriter(root, url="x", run_id=run_id, **options)
     for step in steps:
         writer.append("training_steps", {"id": new_id(), "step": step, "status": "completed"})
         writer.append("metrics", {"run": RUN, "step": step + 100, "values": {"loss": 1.0}})
@@ -166,3 +170,120 @@ def test_of_an_earlier_timeline_only_the_steps_before_the_rewind_count(tmp_path:
     assert earlier.joined(beyond).next_step == 7
     assert RunState(step=2).joined(RunState(rewinds=(4, 3))).next_step == 3
     assert local_state(tmp_path / "nowhere", RUN) == RunState()
+
+
+@pytest.mark.parametrize("moment", ["find_spools", "_undelivered_lines", "_read"])
+def test_what_is_delivered_while_a_process_resumes_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    record(tmp_path, steps=range(4)).close()
+    real = getattr(run_state, moment)
+
+    def delivered_before(*arguments: Any) -> Any:
+        monkeypatch.setattr(run_state, moment, real)
+        deliver(tmp_path)
+        return real(*arguments)
+
+    monkeypatch.setattr(run_state, moment, delivered_before)
+    assert (local_state(tmp_path, RUN).next_step, local_state(tmp_path, RUN).next_episode) == (4, 204)
+    assert not list(find_spools(tmp_path))
+
+
+def test_a_segment_that_is_delivered_meanwhile_does_not_hide_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path, steps=range(40), segment_bytes=1000).close()
+    (spool,) = find_spools(tmp_path)
+    before = spool.progress
+    route = Route.open(spool, 2000)
+    assert route is not None
+    while segment_path(spool.folder, before.segment).exists():
+        assert route.forward(lambda _: [])
+    assert spool.unread_bytes()
+    outdated: list[Progress] = [before]
+    real = Spool.progress.fget
+    assert real is not None
+    monkeypatch.setattr(Spool, "progress", property(lambda self: outdated.pop() if outdated else real(self)))
+    assert local_state(tmp_path, RUN).next_step == 40
+    assert not outdated
+    route.let_go()
+
+
+def test_a_run_that_nobody_can_resume_leaves_nothing_behind(tmp_path: Path) -> None:
+    record(tmp_path, steps=range(4), run_id=new_id()).close()
+    deliver(tmp_path)
+    assert not list(tmp_path.glob("*.run.*"))
+
+
+def age(root: Path, run_id: str = RUN, *, seconds: float = YEARS) -> Path:
+    path = root / f"{run_id}.run.json"
+    os.utime(path, (time.time() - seconds, time.time() - seconds))
+    return path
+
+
+def test_only_old_runs_are_forgotten_and_of_those_not_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_state, "_KEPT_RUNS", 2)
+    runs = [str(uuid5(NAMESPACE, f"run:{number}")) for number in range(6)]
+    for number, run_id in enumerate(runs):
+        record(tmp_path, steps=range(4), run_id=run_id).close()
+        deliver(tmp_path)
+        age(tmp_path, run_id, seconds=YEARS - number * 86400 if number < 4 else 300 * 86400)
+
+    def known() -> list[str]:
+        return [run_id for run_id in runs if local_state(tmp_path, run_id).next_step == 4]
+
+    Courier(tmp_path, connect=Sink).run(until_idle_seconds=0)
+    assert known() == runs[4:]
+    # A clock that is years ahead makes all of them look old.
+    monkeypatch.setattr(run_state, "_KEPT_SECONDS", 0.0)
+    forget_old_runs(tmp_path)
+    assert known() == runs[4:]
+
+
+def test_an_old_run_with_a_spool_and_one_that_is_resumed_just_now_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_state, "_KEPT_RUNS", 0)
+    record(tmp_path, steps=range(8)).close()
+    deliver(tmp_path)
+    # Resumed offline, on a new timeline with no steps of its own yet: what was delivered counts.
+    record(tmp_path, steps=range(0), rewinds=(5,)).close()
+    age(tmp_path)
+    forget_old_runs(tmp_path)
+    assert local_state(tmp_path, RUN).next_step == 6
+    deliver(tmp_path)
+    age(tmp_path)
+    real = run_state._locked
+
+    def rewound_before(path: Path) -> Any:
+        monkeypatch.setattr(run_state, "_locked", real)
+        rewind_locally(tmp_path, RUN, 3, launch_id="now")
+        return real(path)
+
+    monkeypatch.setattr(run_state, "_locked", rewound_before)
+    forget_old_runs(tmp_path)
+    assert rewind_locally(tmp_path, RUN, 2, launch_id="now").rewinds == (3,)
+    assert local_state(tmp_path, RUN).next_step == 8
+
+
+def test_runs_are_forgotten_beside_processes_that_note_and_rewind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any limit by age, a file may go at any moment, but never half of it, and nobody fails because of it."""
+    monkeypatch.setattr(run_state, "_KEPT_RUNS", 0)
+    monkeypatch.setattr(run_state, "_KEPT_SECONDS", -1.0)
+
+    def note(step: int) -> RunState:
+        meta = {"run_id": RUN, "rewinds": []}
+        note_delivered(tmp_path, meta, {"training_steps": [{"step": step, "status": "completed"}]})
+        return local_state(tmp_path, RUN)
+
+    with ThreadPoolExecutor(4) as threads:
+        forgotten = [threads.submit(forget_old_runs, tmp_path) for _ in range(100)]
+        states = list(threads.map(note, range(100)))
+    for one in forgotten:
+        one.result()
+    assert {state.step for state in states} <= {None, *range(100)}
+    assert note(100).step == 100

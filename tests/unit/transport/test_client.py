@@ -384,22 +384,22 @@ def test_threads_share_one_client(client: Client, httpx_mock: HTTPXMock) -> None
     httpx_mock.add_response(json=[{"id": 1}], is_reusable=True)
 
     def work(_index: int) -> tuple[int, int]:
-        return len(client.select("rollouts").rows), id(client.door.client)
+        return len(client.select("rollouts").rows), id(client.http.client)
 
     with ThreadPoolExecutor(16) as pool:
         results = list(pool.map(work, range(64)))
 
-    assert set(results) == {(1, id(client.door.client))}
+    assert set(results) == {(1, id(client.http.client))}
 
 
 def test_a_child_process_does_not_use_its_parents_client(client: Client) -> None:
-    parent_client = client.door.client
+    parent_client = client.http.client
     reader, writer = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
-        writer.send(client.door.client is not parent_client)
+        writer.send(client.http.client is not parent_client)
         os._exit(0)
     os.waitpid(child, 0)
 
     assert reader.recv() is True
-    assert client.door.client is parent_client
+    assert client.http.client is parent_client

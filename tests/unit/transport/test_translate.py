@@ -1,4 +1,4 @@
-"""The door: each failure that a client library or a server can produce, and the error it becomes."""
+"""Each failure that a client library or a server can produce, and the error it becomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door to Postgres itself: committed at its end, rolled back on failure, failures translated."""
+"""A connection to Postgres itself: committed at its end, rolled back on failure, failures translated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names(database_url: str, prefix: str) -> list[str]:
 
 
 def test_a_session_commits_what_ended_well_and_nothing_else(stack: Any) -> None:
-    prefix = f"door {new_id()}"
+    prefix = f"connection {new_id()}"
     with session(stack.database_url, attempt="add an environment") as connection:
         connection.execute(INSERT, [new_id(), prefix + " kept"])
 

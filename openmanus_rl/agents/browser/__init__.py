@@ -1,0 +1,1 @@
+"""A browser that an agent operates: it reaches only its environment, and is recorded as a video."""

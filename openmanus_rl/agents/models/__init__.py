@@ -1,0 +1,1 @@
+"""Clients of model servers: chat completions as of OpenAI and vLLM, and Gemini."""
