@@ -17,7 +17,8 @@ import { Waiting } from "./waiting.tsx";
 import { Workers } from "./workers.tsx";
 
 const LISTED = 100;
-const MOST_LISTED = 1_000;
+/** More rows than that nobody reads, and browsers are slow with them. */
+const MOST_LISTED = 300;
 /** A worker that fell silent sends no signal. */
 const EVERY_MS = 5_000;
 

@@ -1,6 +1,6 @@
 /** What runs now, by worker: who has had its rollouts the longest comes first. */
 import { Anchor, Checkbox, Table, Text, VisuallyHidden } from "@mantine/core";
-import { Fragment } from "react";
+import { Fragment, memo } from "react";
 import { Link } from "react-router";
 import type { QueueOverview } from "@/api/queue.ts";
 import { plain } from "@/components/agent_text.tsx";
@@ -72,7 +72,14 @@ export function Running({ queue, chosen, more }: Props) {
                         <Text span size="xs" c="dimmed" ml={6}>{number(rollouts.length)} here</Text>
                       </Table.Th>
                     </Table.Tr>
-                    {rollouts.map((rollout) => <Row key={rollout.id} rollout={rollout} chosen={chosen} />)}
+                    {rollouts.map((rollout) => (
+                      <Row
+                        key={rollout.id}
+                        rollout={rollout}
+                        isChosen={chosen.ids.has(rollout.id)}
+                        toggle={chosen.toggle}
+                      />
+                    ))}
                   </Fragment>
                 ))}
               </Table.Tbody>
@@ -84,14 +91,21 @@ export function Running({ queue, chosen, more }: Props) {
   );
 }
 
-function Row({ rollout, chosen }: { rollout: Held; chosen: Chosen }) {
+interface RowProps {
+  rollout: Held;
+  isChosen: boolean;
+  toggle: (id: string) => void;
+}
+
+// Of hundreds of rows few change at a time.
+const Row = memo(function Row({ rollout, isChosen, toggle }: RowProps) {
   return (
     <Table.Tr>
       <Table.Td>
         <Checkbox
           size="xs"
-          checked={chosen.ids.has(rollout.id)}
-          onChange={() => chosen.toggle(rollout.id)}
+          checked={isChosen}
+          onChange={() => toggle(rollout.id)}
           aria-label={`Select rollout ${shortId(rollout.id)}`}
         />
       </Table.Td>
@@ -116,7 +130,7 @@ function Row({ rollout, chosen }: { rollout: Held; chosen: Chosen }) {
       </Table.Td>
     </Table.Tr>
   );
-}
+});
 
 export function AgentName({ agent, model }: { agent: string | null; model: string | null }) {
   return (

@@ -1,5 +1,6 @@
 /** What waits, in the order in which workers take it. */
 import { Anchor, Checkbox, Code, Table, Text, VisuallyHidden } from "@mantine/core";
+import { memo } from "react";
 import { Link } from "react-router";
 import type { QueueOverview } from "@/api/queue.ts";
 import { plain } from "@/components/agent_text.tsx";
@@ -49,7 +50,13 @@ export function Waiting({ queue: { next, waiting }, chosen, more }: Props) {
               </Table.Thead>
               <Table.Tbody>
                 {next.map((rollout, index) => (
-                  <Row key={rollout.id} rollout={rollout} place={index + 1} chosen={chosen} />
+                  <Row
+                    key={rollout.id}
+                    rollout={rollout}
+                    place={index + 1}
+                    isChosen={chosen.ids.has(rollout.id)}
+                    toggle={chosen.toggle}
+                  />
                 ))}
               </Table.Tbody>
             </ScrollTable>
@@ -60,14 +67,21 @@ export function Waiting({ queue: { next, waiting }, chosen, more }: Props) {
   );
 }
 
-function Row({ rollout, place, chosen }: { rollout: QueueOverview["next"][number]; place: number; chosen: Chosen }) {
+interface RowProps {
+  rollout: QueueOverview["next"][number];
+  place: number;
+  isChosen: boolean;
+  toggle: (id: string) => void;
+}
+
+const Row = memo(function Row({ rollout, place, isChosen, toggle }: RowProps) {
   return (
     <Table.Tr>
       <Table.Td>
         <Checkbox
           size="xs"
-          checked={chosen.ids.has(rollout.id)}
-          onChange={() => chosen.toggle(rollout.id)}
+          checked={isChosen}
+          onChange={() => toggle(rollout.id)}
           aria-label={`Select rollout ${shortId(rollout.id)}`}
         />
       </Table.Td>
@@ -98,4 +112,4 @@ function Row({ rollout, place, chosen }: { rollout: QueueOverview["next"][number
       </Table.Td>
     </Table.Tr>
   );
-}
+});

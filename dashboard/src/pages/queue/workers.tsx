@@ -2,6 +2,7 @@
 import { Code, Group, Progress, Table, Text, VisuallyHidden } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
+import { memo } from "react";
 import { type QueueOverview, stopWorkers, type Worker } from "@/api/queue.ts";
 import { useAccess } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
@@ -59,7 +60,7 @@ function explained({ is_silent, state, held }: Worker): string | null {
   return null;
 }
 
-function Row({ worker }: { worker: Worker }) {
+const Row = memo(function Row({ worker }: { worker: Worker }) {
   const note = explained(worker);
   const place = [
     worker.host,
@@ -106,7 +107,7 @@ function Row({ worker }: { worker: Worker }) {
       </Table.Td>
     </Table.Tr>
   );
-}
+});
 
 function Drain({ worker }: { worker: Worker }) {
   const { person } = useAccess();

@@ -69,14 +69,16 @@ export function Result({ rollout }: { rollout: Rollout }) {
   if (!result) return null;
   return (
     <Section title="Answer">
-      <AgentText
-        // Another attempt has another answer.
-        key={`${result.chars} ${result.text.slice(0, 100)}`}
-        text={result.text}
-        chars={result.chars}
-        readAll={() => readWholeResult(rollout.id)}
-        label="answer"
-      />
+      <div style={{ maxHeight: 260, overflow: "auto" }} role="region" aria-label="Answer text" tabIndex={0}>
+        <AgentText
+          // Another attempt has another answer.
+          key={`${result.chars} ${result.text.slice(0, 100)}`}
+          text={result.text}
+          chars={result.chars}
+          readAll={() => readWholeResult(rollout.id)}
+          label="answer"
+        />
+      </div>
     </Section>
   );
 }

@@ -7,7 +7,7 @@ import { SelectionBar, useChosen } from "@/components/queue/selection.tsx";
 import { useLive } from "@/live/query.ts";
 import { More } from "@/pages/queue/more.tsx";
 
-const LISTED = 12;
+const LISTED = 6;
 
 /** The rollouts of a task that wait or run; nothing where there are none. */
 export function InTheQueue({ taskId }: { taskId: string }) {
