@@ -54,7 +54,8 @@ class Ours:
     )
     ended = """
         select count(*) from (
-          select entity_id from public.status_history where changed_at > %s and new_status not in ('pending', 'provisioning', 'running')
+          select entity_id from public.status_history
+          where changed_at > %s and new_status not in ('pending', 'provisioning', 'running')
           group by entity_id having array_agg(new_status) = array['completed'])"""
 
     def __init__(self, stack: Stack) -> None:
@@ -149,9 +150,7 @@ def _await(queue: Queue, connection: psycopg.Connection[Any], workers: list[subp
 
 
 @contextmanager
-def _workers(
-    queue: Queue, stack: Stack, *, at_once: int, processes: int
-) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _workers(queue: Queue, stack: Stack, *, at_once: int, processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     command = [*queue.command, str(at_once)]
     options: dict[str, Any] = {"env": stack.env(), "cwd": stack.home, "start_new_session": True}
     with (stack.home / "workers.log").open("ab") as log:
