@@ -11,12 +11,10 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from openmanus_rl.cli.console import messages, output
+from openmanus_rl.cli.console import harmless, messages, output
 from openmanus_rl.cli.rendering import seconds_text, shortened, status_text
 from openmanus_rl.settings import load_settings
 from openmanus_rl.workers.worker import LEASE_SECONDS, Event, Worker
-
-_ID_CHARACTERS = 36
 
 
 def worker(
@@ -90,13 +88,20 @@ def tell(event: Event) -> None:
     if event.kind == "note":
         messages.print(escape(event.text))
         return
-    shown = f"[dim]{(event.rollout_id or '')[:_ID_CHARACTERS]}[/]"
+    line = Text.assemble((f"{event.rollout_id or ''} ", "dim"))
     if event.kind == "claimed":
-        output.print(f"{shown} begins: {escape(shortened(event.text, 80))}")
-    elif event.kind == "phase":
-        output.print(f"{shown} {event.text}")
-    elif event.kind == "lost":
-        output.print(f"{shown} [yellow]{escape(event.text)}[/]")
+        line.append(f"begins: {shortened(event.text, 80)}")
+    elif event.kind == "ended":
+        line.append(status_text(event.text))
+        line.append("" if event.seconds is None else f" after {seconds_text(event.seconds)}")
     else:
-        took = "" if event.seconds is None else f" after {seconds_text(event.seconds)}"
-        output.print(Text.from_markup(f"{shown} ") + status_text(event.text) + took)
+        line.append(event.text, style="yellow" if event.kind == "lost" else "")
+    _print(line)
+
+
+def _print(line: Text) -> None:
+    if output.is_terminal:
+        output.print(line)
+    else:
+        # To a file, without the time that it takes to lay out a line: there may be hundreds a second.
+        print(harmless(line.plain), file=output.file, flush=True)
