@@ -11,12 +11,10 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from openmanus_rl.cli.console import messages, output
+from openmanus_rl.cli.console import harmless, messages, output
 from openmanus_rl.cli.rendering import seconds_text, shortened, status_text
 from openmanus_rl.settings import load_settings
 from openmanus_rl.workers.worker import LEASE_SECONDS, Event, Worker
-
-_ID_CHARACTERS = 36
 
 
 def worker(
@@ -33,6 +31,9 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when nothing waits or runs any more, instead of waiting for work.")
     ] = False,
+    idle_seconds: Annotated[
+        float | None, typer.Option("--idle-seconds", min=0, help="End after so long without work.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The name in `workers list` and in the dashboard.")] = None,
     lease_seconds: Annotated[
         float,
@@ -53,6 +54,7 @@ def worker(
     \b
     openmanus-rl worker --max-workers 8
     openmanus-rl worker --until-idle
+    openmanus-rl worker --idle-seconds 600
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     settings = load_settings()
@@ -60,6 +62,7 @@ def worker(
         settings,
         max_workers=max_workers or settings.max_workers,
         until_idle=until_idle,
+        idle_seconds=idle_seconds,
         name=name,
         lease_seconds=lease_seconds,
         tell=tell,
@@ -90,13 +93,20 @@ def tell(event: Event) -> None:
     if event.kind == "note":
         messages.print(escape(event.text))
         return
-    shown = f"[dim]{(event.rollout_id or '')[:_ID_CHARACTERS]}[/]"
+    line = Text.assemble((f"{event.rollout_id or ''} ", "dim"))
     if event.kind == "claimed":
-        output.print(f"{shown} begins: {escape(shortened(event.text, 80))}")
-    elif event.kind == "phase":
-        output.print(f"{shown} {event.text}")
-    elif event.kind == "lost":
-        output.print(f"{shown} [yellow]{escape(event.text)}[/]")
+        line.append(f"begins: {shortened(event.text, 80)}")
+    elif event.kind == "ended":
+        line.append(status_text(event.text))
+        line.append("" if event.seconds is None else f" after {seconds_text(event.seconds)}")
     else:
-        took = "" if event.seconds is None else f" after {seconds_text(event.seconds)}"
-        output.print(Text.from_markup(f"{shown} ") + status_text(event.text) + took)
+        line.append(event.text, style="yellow" if event.kind == "lost" else "")
+    _print(line)
+
+
+def _print(line: Text) -> None:
+    if output.is_terminal:
+        output.print(line)
+    else:
+        # To a file, without the time that it takes to lay out a line: there may be hundreds a second.
+        print(harmless(line.plain), file=output.file, flush=True)

@@ -132,6 +132,7 @@ class Attempt:
 
     def _provision(self, *, with_solution: bool) -> None:
         claim = self._claim
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         if claim.files_path is not None:
             self._files = fetch_task_files(claim.files_path, self._folder / "task", cache=self._cache)
         self._sandbox = provision(

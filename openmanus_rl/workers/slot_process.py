@@ -7,7 +7,6 @@ back to the queue when its lease expires.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import queue
@@ -20,6 +19,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.settings import load_settings
@@ -59,14 +60,14 @@ def main() -> None:
 def _send(connection: socket.socket, **message: Any) -> None:
     # Without a worker, `_listen` ends the attempt.
     with suppress(OSError):
-        connection.sendall(json.dumps(message).encode() + b"\n")
+        connection.sendall(orjson.dumps(message) + b"\n")
 
 
 def _listen(connection: socket.socket, messages: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:
     with connection.makefile("rb") as lines:
         try:
             for line in lines:
-                messages.put(json.loads(line))
+                messages.put(orjson.loads(line))
         except (OSError, ValueError):
             pass
     messages.put(None)

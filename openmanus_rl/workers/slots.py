@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -12,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from openmanus_rl import _child
 from openmanus_rl._private import append_private
@@ -68,13 +69,12 @@ class Slot:
     def start(self, claim: Claim) -> None:
         """Begin an attempt."""
         folder = self._folder / claim.rollout_id
-        folder.mkdir(mode=0o700, exist_ok=True)
         self.claim, self.stop_by = claim, None
         self.phase, self.since = "provisioning", time.monotonic()
         self.phase_since = self.since
         self.socket.setblocking(True)
         try:
-            self.socket.sendall(json.dumps({"claim": claim.content, "folder": str(folder)}).encode() + b"\n")
+            self.socket.sendall(orjson.dumps({"claim": claim.content, "folder": str(folder)}) + b"\n")
         finally:
             self.socket.setblocking(False)
 
@@ -92,7 +92,7 @@ class Slot:
                 self._unread += received
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
-            yield json.loads(line)
+            yield orjson.loads(line)
 
     def kill(self) -> None:
         """End the process and everything that it started, at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -20,7 +21,10 @@ from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.sandboxes.providers import available_kinds, remove_rollout
 from openmanus_rl.settings import Settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.spools import hurry
 from openmanus_rl.workers.attempt import PROVISION_SECONDS, VERIFY_SECONDS
+from openmanus_rl.workers.claiming import Claimer
 from openmanus_rl.workers.claims import Claim
 from openmanus_rl.workers.leases import Renewer
 from openmanus_rl.workers.owners import Owner, take_back
@@ -32,15 +36,15 @@ _logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 60.0
 _RENEW_SECONDS = 5.0
-_POLL_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 15.0
 _TICK_SECONDS = 0.2
 _STOP_SECONDS = 30.0
 # Beyond the agent's own limit, for what a process does not interrupt.
 _OVERTIME_SECONDS = 60.0
-# Claim ahead if attempts are short: about this much work, and at most so many.
+# Claim ahead if attempts are short: about this much work, and at most so many. What waits for long all the same goes
+# back to the queue: other workers may be free.
 _AHEAD_SECONDS = 0.25
-_MOST_AHEAD = 64
+_MOST_AHEAD = 128
+_LONGEST_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,8 @@ class Event:
     seconds: float | None = None
 
 
-@dataclass
-class _Held:
-    claim: Claim
-    state: Literal["waiting", "working", "done"] = "waiting"
-
-
 class Worker:
-    """Works on the queue until it is stopped, or until it is idle."""
+    """Works on the queue until it is stopped, nothing waits or runs, or it had no work for `idle_seconds`."""
 
     def __init__(
         self,
@@ -68,6 +66,7 @@ class Worker:
         *,
         max_workers: int,
         until_idle: bool = False,
+        idle_seconds: float | None = None,
         name: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
         tell: Callable[[Event], None] = lambda _event: None,
@@ -75,17 +74,19 @@ class Worker:
         self._settings = settings
         self._max_workers = max_workers
         self._until_idle = until_idle
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
+        self._idle_since = time.monotonic()
         self._lease_seconds = lease_seconds
         self._tell = tell
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.id = new_id()
         self._root = settings.home / "workers"
-        self._held: dict[str, _Held] = {}
+        # By lease: all claims that are not known to have ended, and since when those wait that no slot has begun.
+        self._held: dict[str, Claim] = {}
+        self._waiting: dict[str, float] = {}
         self._slots: list[Slot] = []
         self._slots_made = 0
         self._selector = selectors.DefaultSelector()
-        self._next_claim = 0.0
-        self._pause_seconds = _POLL_SECONDS
         self._mean_seconds: float | None = None
         self._is_draining = False
         self._is_returning = False
@@ -108,6 +109,8 @@ class Worker:
         # Not under a run: the rollouts may be of any.
         self._recording = Recording(self._settings, run_id=None)
         self._register()
+        self._claimer = Claimer(self.id, lease_seconds=self._lease_seconds, providers=self._providers)
+        self._selector.register(self._claimer.socket, selectors.EVENT_READ)
         self._renewer = Renewer(
             self.id,
             self._leases,
@@ -131,65 +134,62 @@ class Worker:
             version=__version__,
             max_rollouts=self._max_workers,
             providers=self._providers,
+            infra=json.loads(self._settings.worker_infra) if self._settings.worker_infra else None,
         )
 
     def _step(self) -> None:
         for key, _ in self._selector.select(_TICK_SECONDS):
-            self._listen(key.data)
+            if key.data is not None:
+                self._listen(key.data)
+        self._take_claims()
+        self._give_out()
         self._follow_leases()
         self._watch_slots()
-        if self._is_draining:
-            self._return_waiting()
-        else:
-            self._claim()
-        self._give_out()
+        self._return_waiting()
+        if not self._is_draining:
+            self._claimer.ask(self._wanted())
 
     # Claiming ------------------------------------------------------------------------------------------------------
 
-    def _claim(self) -> None:
-        wanted = self._wanted()
-        if wanted <= 0 or time.monotonic() < self._next_claim:
-            return
+    def _take_claims(self) -> None:
         try:
-            found = QueueManager.claim(
-                self.id, wanted=wanted, lease_seconds=self._lease_seconds, providers=self._providers
-            )
+            found = self._claimer.take()
         except OpenManusError as error:
-            self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
-            self._next_claim = time.monotonic() + self._pause_seconds
             self._tell(Event("note", f"the queue cannot be read, trying again: {error}"))
             return
-        self._pause_seconds = _POLL_SECONDS
-        self._is_draining |= found.state != "active"
-        with self._lock:
-            self._held |= {claim.lease_id: _Held(claim) for claim in map(Claim, found.claims)}
-        if len(found.claims) < wanted:
-            self._next_claim = time.monotonic() + _POLL_SECONDS
+        if found is not None:
+            self._is_draining |= found.state != "active"
+            claims = {claim.lease_id: claim for claim in map(Claim, found.claims)}
+            with self._lock:
+                self._held |= claims
+            self._waiting |= dict.fromkeys(claims, time.monotonic())
 
     def _wanted(self) -> int:
-        """Return how many rollouts to claim: as many as slots are free, and more if they take moments."""
-        begun = [held for held in self._held.values() if held.state != "done"]
+        """Return how many rollouts to claim: as many as slots are free, and more if many end each second."""
         ahead = 0
-        if self._mean_seconds is not None and self._mean_seconds < _AHEAD_SECONDS:
+        if self._mean_seconds is not None:
             ahead = min(_MOST_AHEAD, int(self._max_workers * _AHEAD_SECONDS / max(self._mean_seconds, 1e-4)))
-        room = self._max_workers + ahead - len(begun)
+        room = self._max_workers + ahead - self._busy - len(self._waiting)
         # With claims ahead, claim many at once instead of one after the other.
         return room if room >= ahead / 2 else 0
 
     def _give_out(self) -> None:
-        for held in [held for held in self._held.values() if held.state == "waiting"]:
+        if self._is_draining:
+            return
+        for lease_id in list(self._waiting):
             slot = next((slot for slot in self._slots if slot.is_free), None)
             if slot is None and len(self._slots) < self._max_workers:
                 slot = self._add_slot()
             if slot is None:
                 return
-            held.state = "working"
+            del self._waiting[lease_id]
+            claim = self._held[lease_id]
             try:
-                slot.start(held.claim)
+                slot.start(claim)
             except OSError:
                 # Its process has just died, which `_watch_slots` finds.
                 continue
-            self._tell(Event("claimed", str(held.claim.content["rollout"]["task_description"]), held.claim.rollout_id))
+            self._tell(Event("claimed", str(claim.content["rollout"]["task_description"]), claim.rollout_id))
 
     def _add_slot(self) -> Slot:
         self._slots_made += 1
@@ -206,27 +206,27 @@ class Worker:
     # Following -----------------------------------------------------------------------------------------------------
 
     def _listen(self, slot: Slot) -> None:
-        for message in slot.read():
-            claim = slot.claim
-            if claim is None:
-                continue
-            if "done" in message:
-                self._finish(slot, claim, message["done"])
-            elif "phase" in message:
-                slot.phase, slot.phase_since = message["phase"], time.monotonic()
-                self._tell(Event("phase", slot.phase, claim.rollout_id))
+        messages = list(slot.read())
+        if slot.claim is None or not messages:
+            return
+        # Phases before the last message have passed already.
+        last = messages[-1]
+        if "done" in last:
+            self._finish(slot, slot.claim, last["done"])
+        else:
+            slot.phase, slot.phase_since = last["phase"], time.monotonic()
+            self._tell(Event("phase", slot.phase, slot.claim.rollout_id))
 
     def _finish(self, slot: Slot, claim: Claim, status: str) -> None:
         seconds = time.monotonic() - slot.since
         slot.claim = slot.stop_by = None
         self._mean_seconds = seconds if self._mean_seconds is None else 0.9 * self._mean_seconds + 0.1 * seconds
-        held = self._held.get(claim.lease_id)
         if status == "returned":
             self._forget(claim.lease_id)
             self._release([claim.lease_id], "the worker returned it")
-        elif held is not None:
-            # The lease ends when the courier has delivered the rest.
-            held.state = "done"
+        elif not self._has_work:
+            # Nothing else comes that could be delivered with it.
+            hurry(spool_root(self._settings))
         self._tell(Event("ended", status, claim.rollout_id, seconds))
 
     def _follow_leases(self) -> None:
@@ -236,17 +236,15 @@ class Worker:
             slot = self._slot_of(lease_id)
             if slot is not None:
                 # Another worker may have it now; what this attempt records is refused.
-                self._tell(Event("lost", "its lease was lost", self._held[lease_id].claim.rollout_id))
+                self._tell(Event("lost", "its lease was lost", self._held[lease_id].rollout_id))
                 slot.stop("cancelled", within_seconds=_STOP_SECONDS)
             self._forget(lease_id)
         for lease_id in news.cancelled & self._held.keys():
-            held = self._held[lease_id]
             slot = self._slot_of(lease_id)
             if slot is not None:
                 slot.stop("cancelled", within_seconds=_STOP_SECONDS)
-            elif held.state == "waiting":
-                held.state = "done"
-                self._record_end(held.claim, "cancelled", None)
+            elif self._waiting.pop(lease_id, None) is not None:
+                self._record_end(self._held[lease_id], "cancelled", None)
 
     def _watch_slots(self) -> None:
         now = time.monotonic()
@@ -274,15 +272,13 @@ class Worker:
             _logger.warning("removed %s of a process that died", name)
         was_stopped = slot.stop_by is not None
         slot.close(within_seconds=0)
-        held = self._held.get(claim.lease_id)
-        if held is None:
+        if claim.lease_id not in self._held:
             return
         reason = f"its process ended unexpectedly ({_describe_exit(slot.exit_code)})"
         if self._is_returning:
             self._forget(claim.lease_id)
             self._release([claim.lease_id], "the worker returned it")
         elif was_stopped:
-            held.state = "done"
             is_late = time.monotonic() - slot.phase_since > _limit_of(slot.phase, claim)
             self._record_end(claim, "timeout" if is_late else "cancelled", "it did not stop when asked, and was killed")
         else:
@@ -310,13 +306,27 @@ class Worker:
     def _slot_of(self, lease_id: str) -> Slot | None:
         return next((slot for slot in self._slots if slot.claim is not None and slot.claim.lease_id == lease_id), None)
 
+    @property
+    def _busy(self) -> int:
+        return sum(slot.claim is not None for slot in self._slots)
+
+    @property
+    def _has_work(self) -> bool:
+        """Return whether anything that it holds has not ended; the leases of the rest end when it is delivered."""
+        return bool(self._waiting) or self._busy > 0
+
     def _forget(self, lease_id: str) -> None:
         with self._lock:
             self._held.pop(lease_id, None)
+        self._waiting.pop(lease_id, None)
 
     def _return_waiting(self) -> None:
-        waiting = [lease_id for lease_id, held in self._held.items() if held.state == "waiting"]
+        """Return what no slot has begun: all of it if the worker ends, else what has waited for too long."""
+        latest = math.inf if self._is_draining else time.monotonic() - _LONGEST_WAIT_SECONDS
+        waiting = [lease_id for lease_id, since in self._waiting.items() if since < latest]
         if waiting:
+            # Attempts have become longer: claim no more than can begin.
+            self._mean_seconds = None
             for lease_id in waiting:
                 self._forget(lease_id)
             self._release(waiting, "the worker returned it")
@@ -331,16 +341,20 @@ class Worker:
     # Ending --------------------------------------------------------------------------------------------------------
 
     def _is_finished(self) -> bool:
-        if any(held.state == "done" for held in self._held.values()) and (self._until_idle or self._is_draining):
+        if self._held and not self._has_work and (self._until_idle or self._is_draining):
             self._renewer.hurry()
-        if self._held:
+        if self._held or (self._claimer.is_asking and self._is_draining):
+            self._idle_since = time.monotonic()
             return False
+        # Only after it has looked, and found nothing.
+        if self._claimer.found_nothing and self._idle_since + self._idle_seconds < time.monotonic():
+            return True
         return self._is_draining or (self._until_idle and self._is_idle())
 
     def _is_idle(self) -> bool:
         """Return whether nothing runs anywhere, and nothing waits that this worker could do."""
-        if time.monotonic() >= self._next_claim:
-            return False  # It has not looked, or found something.
+        if not self._claimer.found_nothing:
+            return False
         try:
             queue = QueueManager.queue_overview(listed=0)
         except OpenManusError:
@@ -355,6 +369,7 @@ class Worker:
         for slot in self._slots:
             slot.close(within_seconds=_STOP_SECONDS)
         self._recording.close()
+        self._claimer.close()
         self._renewer.close()
         try:
             QueueManager.retire(self.id)

@@ -64,7 +64,8 @@ as $$
 declare
   allowed text[] := internal.next_statuses(tg_table_name, old.status);
 begin
-  if not new.status = any (allowed) then
+  -- The queue may try again what ended without a verdict: see retry_rollouts.
+  if not new.status = any (allowed) and not (new.status = 'pending' and current_setting('openmanus_rl.leases', true) is not distinct from 'queue') then
     -- An unknown status is refused by the CHECK constraint.
     if internal.next_statuses(tg_table_name, new.status) is null then
       return new;

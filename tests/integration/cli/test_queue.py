@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -128,7 +130,7 @@ def test_a_harbor_folder_is_imported_with_its_environment_and_files(cli: Any, tm
 def test_environments_are_saved_from_files_and_replaced(cli: Any, tmp_path: Path) -> None:
     name = f"pole-{uuid4()}"
     spec = tmp_path / "pole.toml"
-    spec.write_text('kind = "gymnasium"\nid = "CartPole-v1"\nkwargs = { sutton_barto_reward = true }\n')
+    spec.write_text('kind = "gymnasium"\nid = "CartPole-v1"\narguments = { sutton_barto_reward = true }\n')
     assert "version 1" in cli("environments", "save", name, str(spec)).out
     spec = tmp_path / "pole.json"
     spec.write_text('{"kind": "gymnasium", "id": "CartPole-v1"}')
@@ -215,7 +217,7 @@ def test_an_option_that_makes_no_sense_is_a_usage_error(
 @pytest.mark.parametrize("reference", ["../../x", "%2e%2e", "", "x" * 5000])
 def test_an_unknown_task_is_an_error(cli: Any, reference: str) -> None:
     done = cli("rollouts", "new", "--task", reference, "--json")
-    assert (done.code, done.json["error"]["code"]) == (1, "not_found")
+    assert (done.code, done.json["error"]["code"]) == (1, "OM404")
 
 
 def test_an_evaluation_is_asked_for(cli: Any, task: str, environment: str) -> None:
@@ -264,3 +266,26 @@ def test_the_queue_shows_what_waits_what_runs_and_who_works(
     QueueManager.retire(worker)
     assert RolloutManager.list_rollouts(task_id=rollouts[0]["task_id"] or "").rows[0]["id"] == waiting
     assert worker in [row["id"] for row in cli("workers", "list", "--json").json["workers"]]
+
+
+def test_the_whole_way_from_a_file_of_tasks_to_results(cli: Any, stack: Any, tmp_path: Path) -> None:
+    suffix = uuid4()
+    right = {"id": f"right-{suffix}", "task": "17 + 25?", "answer": 42, "solution": {"answer": 42}}
+    wrong = {"id": f"wrong-{suffix}", "task": "3 + 4?", "answer": 7, "solution": {"answer": "eight"}}
+    path = write_tasks(tmp_path, [right, wrong])
+    assert cli("tasks", "import", path, "--environment", "none").code == 0
+    asked = cli("rollouts", "new", "--task", right["id"], "--task", wrong["id"], "--agent", "oracle", "--json").json
+
+    worked = subprocess.run(
+        [sys.executable, "-m", "openmanus_rl", "worker", "--until-idle"],
+        env=stack.env, cwd=tmp_path, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    assert worked.returncode == 0, worked.stdout + worked.stderr
+    ended = [RolloutManager.get_rollout(rollout["id"])["status"] for rollout in asked["rollouts"]]
+    assert ended == ["success", "failed"], worked.stdout
+    assert cli("tasks", "show", right["id"], "--json").json["results"][0]["success_rate"] == 1
+    assert "eight" in cli("rollouts", "show", asked["rollouts"][1]["id"]).out
+    # The same question again is answered by what has ended.
+    again = cli("rollouts", "new", "--task", right["id"], "--agent", "oracle", "--reuse", "--json").json
+    assert again["reused"] == [asked["rollouts"][0]["id"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -39,15 +39,16 @@ def tasks(sql: Database, environment: str) -> list[str]:
 
 
 @pytest.fixture
-def claim(secret: Functions, kind: str) -> Callable[[], dict[str, Any]]:
-    """Claim a rollout as a worker of its own; return what it was given, and the worker's id."""
+def claim(secret: Functions, kind: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Claim a rollout as a worker; return what it was given, and the worker's id."""
+    worker_id = secret.rpc("register_worker", worker={"name": "tester", "providers": [kind]})["worker_id"]
 
     def claim_one() -> dict[str, Any]:
-        worker_id = secret.rpc("register_worker", worker={"name": "tester", "providers": [kind]})["worker_id"]
         answer = secret.rpc("claim_rollouts", worker_id=worker_id, wanted=1, providers=[kind])
         return {"worker_id": worker_id, **answer["claims"][0]}
 
-    return claim_one
+    yield claim_one
+    secret.rpc("retire_worker", worker_id=worker_id)
 
 
 # Asking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -43,8 +44,10 @@ def task(client: Client, environment: str) -> Task:
 
 
 @pytest.fixture
-def worker(queue: type[QueueManager], provider: str) -> str:
-    return queue.register_worker(name="tester", host="here", pid=1, version="1", max_rollouts=4, providers=[provider])
+def worker(queue: type[QueueManager], provider: str) -> Iterator[str]:
+    made = queue.register_worker(name="tester", host="here", pid=1, version="1", max_rollouts=4, providers=[provider])
+    yield made
+    queue.retire(made)
 
 
 def test_rollouts_that_were_asked_for_are_claimed_renewed_and_released(
