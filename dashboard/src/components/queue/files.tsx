@@ -35,7 +35,10 @@ export function EnvironmentLogs({ path }: { path: string }) {
 
 function LogText({ text }: { text: string }) {
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => box.current?.scrollTo({ top: box.current.scrollHeight }), [text]);
+  useEffect(() => {
+    // The end is what one wants to see first.
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [text]);
   return (
     <div ref={box} style={{ maxHeight: "60vh", overflow: "auto" }} role="region" aria-label="Log text" tabIndex={0}>
       <AgentText text={text} />
