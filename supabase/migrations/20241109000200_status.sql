@@ -111,8 +111,11 @@ $$;
 create function internal.record_status() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
--- Once per statement. The trigger's argument names the column that holds the run.
+-- Once per statement, of which many change no row. The trigger's argument names the column that holds the run.
 begin
+  if not exists (select 1 from new_rows) then
+    return null;
+  end if;
   if tg_op = 'INSERT' and current_setting('openmanus_rl.folding', true) = tg_table_name then
     -- Some of these rows began and ended within a batch: see internal.define_merge.
     execute format(

@@ -35,7 +35,7 @@ as $$
 -- Runs once per statement and changes each count once. Rollouts that a rewind hid still count in their group, which is hidden with its step,
 -- but no longer in their run.
 declare
-  -- A rollout that begins, or waits again, counts as it did: nothing is written.
+  -- A rollout that begins, or waits again, counts as it did.
   counted constant text := 'id, training_run_id, group_id, environment, internal.is_completed(status) as completed, status = ''success'' as solved,
     total_reward, step_count, rewound_at is not null as hidden';
   changed constant text := format($sql$
@@ -51,6 +51,20 @@ declare
   end);
   d record;
 begin
+  if tg_op = 'UPDATE' then
+    if not exists (
+      select 1 from new_rows n join old_rows o using (id)
+      where (n.training_run_id, n.group_id, n.environment, internal.is_completed(n.status), n.status = 'success', n.total_reward, n.step_count, n.rewound_at is null)
+        is distinct from
+        (o.training_run_id, o.group_id, o.environment, internal.is_completed(o.status), o.status = 'success', o.total_reward, o.step_count, o.rewound_at is null)) then
+      return null;
+    end if;
+  elsif tg_op = 'INSERT' then
+    -- A batch of changes also inserts what is new in it: nothing.
+    if not exists (select 1 from new_rows) then
+      return null;
+    end if;
+  end if;
   execute format($sql$
     insert into public.rollout_stats as s
       (training_run_id, environment, shard, rollout_count, completed_count, success_count, reward_sum, reward_count, step_sum, step_count)

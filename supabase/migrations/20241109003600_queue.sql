@@ -661,29 +661,32 @@ $$;
 -- Leases ------------------------------------------------------------------------------------------------------------------------
 
 create function internal.claim(of_worker_id uuid, wanted integer, lease_seconds double precision, can_start text[], owner uuid) returns uuid[]
-language plpgsql security definer set search_path = ''
+language plpgsql security definer set search_path = '' set enable_sort = off set enable_bitmapscan = off set enable_seqscan = off
 as $$
--- Each provider's are read from the index in their order: what waits for another one costs nothing.
+-- Each provider's are read from the index in their order: what waits for another one costs nothing. Without these settings Postgres would read and
+-- sort all that wait whenever its statistics are older than the queue.
 declare
   own_runs constant uuid[] := array(select t.id from public.training_runs t where t.owner_id = owner);
   claimed uuid[];
 begin
-  perform set_config('openmanus_rl.leases', 'queue', true);
-  with chosen as materialized (
+  claimed := array(
     select w.id from (select distinct p from unnest(can_start) p) p (provider) cross join lateral (
       select r.id, r.priority, r.created_at from public.rollouts r
       where r.status = 'pending' and r.request is not null and r.request ->> 'provider' = p.provider
         and (owner is null or case when r.training_run_id is null then r.owner_id = owner else r.training_run_id = any (own_runs) end)
       order by r.priority desc, r.created_at, r.id limit wanted for no key update skip locked) w
-    order by w.priority desc, w.created_at, w.id limit wanted
-  ), leased as (
+    order by w.priority desc, w.created_at, w.id limit wanted);
+  -- Most claims find nothing, and an update of nothing still runs the triggers of rollouts.
+  if claimed = '{}' then
+    return claimed;
+  end if;
+  perform set_config('openmanus_rl.leases', 'queue', true);
+  with leased as (
     insert into internal.leases (rollout_id, lease_id, worker_id, expires_at)
-    select c.id, internal.new_id(), of_worker_id, clock_timestamp() + make_interval(secs => lease_seconds) from chosen c
-    returning rollout_id, lease_id
-  ), taken as (
-    update public.rollouts r set status = 'provisioning', status_message = null, lease_id = l.lease_id, worker_id = of_worker_id
-    from leased l where r.id = l.rollout_id returning r.id)
-  select coalesce(array_agg(t.id), '{}') into claimed from taken t;
+    select c.id, internal.new_id(), of_worker_id, clock_timestamp() + make_interval(secs => lease_seconds) from unnest(claimed) c (id)
+    returning rollout_id, lease_id)
+  update public.rollouts r set status = 'provisioning', status_message = null, lease_id = l.lease_id, worker_id = of_worker_id
+  from leased l where r.id = l.rollout_id;
   perform set_config('openmanus_rl.leases', '', true);
   return claimed;
 end

@@ -11,7 +11,20 @@ from typing import Any
 import pytest
 
 from ..gateway.process import Gateway, GatewaySettings
-from . import test_counts, test_hygiene, test_ingest, test_ingest_refusals, test_metrics, test_row_security, test_status
+from . import (
+    test_counts,
+    test_hygiene,
+    test_ingest,
+    test_ingest_refusals,
+    test_metrics,
+    test_queue,
+    test_queue_cost,
+    test_queue_evaluations,
+    test_queue_leases,
+    test_queue_walk,
+    test_row_security,
+    test_status,
+)
 from .actors import World
 from .servers import MIGRATIONS, ROOT, Server, apply_migrations, make_system_schema
 from .writing import Connection, Database
@@ -61,6 +74,15 @@ def test_the_embedded_postgres_is_18(db: Connection) -> None:
         lambda db: test_status.test_every_transition_is_made_and_recorded_or_refused(db, "training_runs"),
         test_status.test_a_run_whose_heartbeat_stopped_is_shown_as_stalled_until_it_beats_again,
         test_metrics.test_a_long_series_is_thinned_and_keeps_its_extremes,
+        test_queue.test_cancelling_ends_what_waits_asks_who_runs_and_leaves_what_ended,
+        lambda db: test_queue.test_a_running_rollout_is_deleted_when_its_worker_is_done_with_it(db, "end"),
+        lambda db: test_queue_leases.test_a_worker_that_lost_its_lease_writes_nothing(
+            db, test_queue_leases.by_copy, "leased by another"
+        ),
+        lambda db: test_queue_leases.test_a_lost_attempt_keeps_all_that_it_recorded(db, "expiry"),
+        test_queue_evaluations.test_it_is_running_when_the_first_begins_and_completed_when_the_last_has_ended,
+        test_queue_cost.test_a_claim_does_not_read_what_ended_or_waits_for_others,
+        test_queue_walk.test_a_queue_is_as_its_model_says_whatever_is_done_to_it,
         test_hygiene.test_every_table_has_row_security,
         test_hygiene.test_every_table_grants_what_is_meant_and_no_more,
         test_hygiene.test_no_function_is_everybodys_to_execute,

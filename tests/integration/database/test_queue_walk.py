@@ -186,6 +186,7 @@ class Walk(RuleBasedStateMachine):
             if rollout.has_ended:
                 rollout.cancelling = False
                 if rollout.deleting:
+                    self.model.follow()
                     del self.model.rollouts[rollout_id]
         else:
             # Ended: the verdict may still change, and nothing runs again.
