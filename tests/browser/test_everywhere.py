@@ -24,6 +24,7 @@ PAGES = {
     "rollout": ("/rollouts/{rollout}", ""),
     "tasks": ("/tasks", "Tasks"),
     "task": ("/tasks/{task}", ""),
+    "queue": ("/queue", "Queue"),
 }
 
 

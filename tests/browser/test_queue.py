@@ -18,6 +18,8 @@ from openmanus_rl.records.ids import new_id
 from openmanus_rl.utils.supabase_db import QueueManager, TaskManager
 from openmanus_rl.utils.supabase_storage import StorageManager
 
+from .conftest import DESKTOP, PHONE
+
 pytestmark = pytest.mark.usefixtures("settings")
 
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\"> \u202e42"
@@ -60,9 +62,14 @@ class Worker:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left(stack: Any) -> Iterator[None]:
-    """Leave an empty queue to the next test."""
+def _empty_queue(stack: Any) -> Iterator[None]:
+    """Begin with an empty queue, and leave one to the next test."""
+    clear_queue(stack)
     yield
+    clear_queue(stack)
+
+
+def clear_queue(stack: Any) -> None:
     with psycopg.connect(stack.env["DATABASE_URL"], autocommit=True) as db:
         db.execute("select set_config('openmanus_rl.leases', 'queue', false)")
         db.execute("delete from public.rollouts where request is not null")
@@ -77,6 +84,14 @@ def new_tasks(environment: str, count: int, **fields: Any) -> list[str]:
 
 def card(page: Page, rollout_id: str) -> Locator:
     return page.get_by_role("article", name=f"Rollout {rollout_id[-8:]}")
+
+
+def fits_a_phone(page: Page) -> bool:
+    """Whether nothing of the page is wider than a phone; it is as wide as before afterwards."""
+    page.set_viewport_size(PHONE)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size(DESKTOP)
+    return int(width) <= PHONE["width"]
 
 
 def test_rollouts_of_selected_tasks_are_asked_for_and_watched_until_they_end(
@@ -111,6 +126,7 @@ def test_rollouts_of_selected_tasks_are_asked_for_and_watched_until_they_end(
     expect(page.get_by_text("1 of 1 that were judged")).to_be_visible()
     assert page.title() != "taken over"
     axe(page)
+    assert fits_a_phone(page)
 
     waiting = page.get_by_role("article").filter(has_text="waits for")
     expect(waiting).to_have_count(3)
@@ -145,6 +161,7 @@ def test_the_queue_shows_what_waits_what_runs_where_and_how_the_workers_are(
     expect(workers.get_by_role("row").nth(1)).to_contain_text("silent")
     expect(workers.get_by_role("row", name=re.compile("busy-worker"))).to_contain_text("1 of 4")
     axe(page)
+    assert fits_a_phone(page)
 
     workers.get_by_role("row", name=re.compile("busy-worker")).get_by_role("button", name="Drain").click()
     expect(workers.get_by_role("row", name=re.compile("busy-worker"))).to_contain_text("draining")
@@ -196,6 +213,7 @@ def test_the_video_plays_beside_the_turns_and_each_follows_the_other(
     expect(shown).to_have_attribute("aria-label", "Turn 3")
     page.evaluate("document.querySelector('video').pause()")
     axe(page)
+    assert fits_a_phone(page)
     page.get_by_role("region", name="Logs of the environment").get_by_text("Show").click()
     expect(page.get_by_text("⟨U+202E⟩42")).to_be_visible()
 
