@@ -61,7 +61,7 @@ class _Held:
 
 
 class Worker:
-    """Works on the queue until it is stopped, until nothing waits or runs, or until it had no work for `idle_seconds`."""
+    """Works on the queue until it is stopped, until nothing waits or runs, or after `idle_seconds` without work."""
 
     def __init__(
         self,

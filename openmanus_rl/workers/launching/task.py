@@ -118,13 +118,12 @@ class Launch:
 
 def find_secrets(settings: Settings, *, names: list[str], allow_loopback: bool = False) -> tuple[str, dict[str, str]]:
     """Return the URL of the Supabase and the secrets that workers need, with those of the given variables."""
-    if settings.is_embedded or is_loopback(settings.require_url()):
-        if not allow_loopback:
-            raise SettingsError(
-                "workers on other machines cannot reach this Supabase: it listens on this machine only",
-                setting="SUPABASE_URL",
-                hint="use a hosted project (docs/deploying.md), or --allow-loopback if the workers run on this machine",
-            )
+    if not allow_loopback and (settings.is_embedded or is_loopback(settings.require_url())):
+        raise SettingsError(
+            "workers on other machines cannot reach this Supabase: it listens on this machine only",
+            setting="SUPABASE_URL",
+            hint="use a hosted project (docs/deploying.md), or --allow-loopback if the workers run on this machine",
+        )
     url, secrets = _read_keys(settings)
     variables = read_variables()
     for name in names:
