@@ -44,15 +44,22 @@ def work_on(queue: Any, name: str, *arguments: str) -> None:
         del queue.env["OPENMANUS_RL_WORKER_INFRA"]
 
 
-def test_a_launched_worker_is_listed_with_its_machine_and_stopped_with_it(queue: Any, ask: Ask, sky: Sky) -> None:
+def test_a_launched_worker_is_listed_with_its_machine_and_stopped_with_it(
+    queue: Any, ask: Ask, sky: Sky, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [rollout] = ask(task={"metadata": {"script": [{"sleep": 4}]}}, agent="scripted")
     sky.clusters |= {"omrl-mine-1": Status.UP, "omrl-other-1": Status.UP}
     work_on(queue, "mine")
     queue.await_status(rollout, "running")
 
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "sky", None)
+        unasked = run("list")
     listed = run("list")
     stopped = run("stop", "--launched", "mine")
 
+    assert [(machine["name"], machine["state"]) for machine in unasked["launched"]] == [("omrl-mine-1", None)]
+    assert "openmanus-rl[skypilot]" in unasked["problem"]
     assert [(machine["name"], machine["state"]) for machine in listed["launched"]] == [("omrl-mine-1", "UP")]
     assert stopped["ended"] == ["omrl-mine-1"]
     assert stopped["late"] == 0
@@ -77,32 +84,3 @@ def test_a_worker_that_does_not_finish_in_time_loses_its_rollout_to_the_queue(qu
     assert queue.status_of(rollout) == "pending"
     queue.workers[-1].wait(60)
     assert queue.status_of(rollout) == "pending"
-
-
-def test_workers_on_this_machine_are_listed_and_stopped_without_skypilot(
-    queue: Any, sky: Sky, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sky", None)
-    assert sky.clusters == {}
-    worker = queue.work()
-    while not QueueManager.list_workers(state="active").rows:
-        assert worker.poll() is None
-
-    assert run("list")["launched"] == []
-    assert run("stop", "--all")["asked"] == 1
-    assert worker.wait(60) == 0
-
-
-def test_without_skypilot_a_launched_worker_is_listed_with_what_is_wrong(
-    queue: Any, sky: Sky, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sky", None)
-    assert sky.clusters == {}
-    work_on(queue, "far")
-    while not QueueManager.list_workers(state="active").rows:
-        assert queue.workers[-1].poll() is None
-
-    listed = run("list")
-
-    assert [(machine["name"], machine["state"]) for machine in listed["launched"]] == [("omrl-far-1", None)]
-    assert "openmanus-rl[skypilot]" in listed["problem"]

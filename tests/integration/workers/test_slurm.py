@@ -41,6 +41,7 @@ def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S
     env = {"HOME": str(folder / "sky"), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
     try:
         slurm.start(Path(env["HOME"]))
+        subprocess.run([f"{VENV}/bin/sky", "check", "slurm"], env={**os.environ, **env}, check=True, timeout=300)
         yield slurm, env
     finally:
         subprocess.run([f"{VENV}/bin/sky", "api", "stop"], env={**os.environ, **env}, check=False, timeout=120)
