@@ -58,7 +58,7 @@ class Event:
 
 
 class Worker:
-    """Works on the queue until it is stopped, nothing waits or runs, or it had no work for `idle_seconds`."""
+    """Works on the queue until it is stopped, until nothing waits or runs, or after `idle_seconds` without work."""
 
     def __init__(
         self,

@@ -70,6 +70,8 @@ def test_the_snippets_that_are_not_run_are_few_and_name_what_exists() -> None:
         ("trainers.md", "python"),
         ("trainers.md", "python"),
         ("trainers.md", "python"),
+        ("workers.md", "bash"),
+        ("workers.md", "bash"),
     ]
     for one in shown("python", run=False):
         for node in ast.walk(ast.parse(one.code)):

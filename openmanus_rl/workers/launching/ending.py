@@ -24,17 +24,17 @@ def end_machines(
     names = {machine.name for machine in machines}
     ids = {row["id"] for row in workers if (machine := machine_of(row)) is not None and machine.name in names}
     deadline = time.monotonic() + wait_seconds
-    while (late := _still_working(ids)) and time.monotonic() < deadline:
+    left = _still_there(ids)
+    # One that is silent has no more to say.
+    while any(not row["is_silent"] for row in left) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
+        left = _still_there(ids)
     fleet.end(machines)
-    for worker_id in late:
-        QueueManager.retire(worker_id)
-    return len(late)
+    for row in left:
+        QueueManager.retire(row["id"])
+    return len(left)
 
 
-def _still_working(ids: set[str]) -> list[str]:
-    if not ids:
-        return []
-    return [
-        row["id"] for row in QueueManager.list_workers(state=["active", "draining"], limit=1000) if row["id"] in ids
-    ]
+def _still_there(ids: set[str]) -> list[Mapping[str, Any]]:
+    workers = QueueManager.queue_overview(listed=1000)["workers"] if ids else []
+    return [row for row in workers if row["id"] in ids and row["state"] != "stopped"]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from openmanus_rl import __version__
+import openmanus_rl
 from openmanus_rl.errors import InvalidInput
 
 __all__ = ["Package", "find_package"]
@@ -36,8 +33,8 @@ class Package:
 def find_package(given: str | None = None, *, extras: str | None = None) -> Package:
     """Return what was asked for: a requirement, a URL or a wheel; by default what runs here.
 
-    A release is installed from the package index in the same version. A checkout that is installed as editable is
-    copied as a whole, without what its .gitignore names.
+    A release is installed from the package index in the same version. A checkout is copied as a whole,
+    without what its .gitignore names.
     """
     chosen = f"[{_checked_extras(extras)}]" if extras else ""
     if given is not None and given.endswith(".whl") and "://" not in given:
@@ -50,7 +47,7 @@ def find_package(given: str | None = None, *, extras: str | None = None) -> Pack
     source = _find_checkout()
     if source is not None:
         return Package(f"--editable {shlex.quote('.' + chosen)}", workdir=source)
-    return Package(shlex.quote(f"{_NAME}{chosen}=={__version__}"))
+    return Package(shlex.quote(f"{_NAME}{chosen}=={openmanus_rl.__version__}"))
 
 
 def _checked_extras(extras: str) -> str:
@@ -61,11 +58,6 @@ def _checked_extras(extras: str) -> str:
 
 
 def _find_checkout() -> Path | None:
-    """Return the folder that this package was installed from as editable."""
-    try:
-        origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:
-        return None
-    if not origin.get("dir_info", {}).get("editable"):
-        return None
-    return Path(unquote(urlsplit(origin["url"]).path))
+    """Return the folder of the sources that this package runs from, if it was not built."""
+    folder = Path(openmanus_rl.__file__).parents[1]
+    return folder if (folder / "pyproject.toml").is_file() else None

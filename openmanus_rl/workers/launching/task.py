@@ -118,7 +118,7 @@ class Launch:
 
 def find_secrets(settings: Settings, *, names: list[str], allow_loopback: bool = False) -> tuple[str, dict[str, str]]:
     """Return the URL of the Supabase and the secrets that workers need, with those of the given variables."""
-    if (settings.is_embedded or is_loopback(settings.require_url())) and not allow_loopback:
+    if not allow_loopback and (settings.is_embedded or is_loopback(settings.require_url())):
         raise SettingsError(
             "workers on other machines cannot reach this Supabase: it listens on this machine only",
             setting="SUPABASE_URL",

@@ -141,3 +141,14 @@ def test_resuming_a_run_leaves_rollouts_of_workers_alone(queue: Any, ask: Ask) -
     queue.rows("select public.resume_run(%s, gen_random_uuid())", run["id"])
 
     assert queue.await_status(rollout, "success", "interrupted", "error") == "success"
+
+
+def test_a_worker_ends_after_so_long_without_work_and_not_before(queue: Any, ask: Ask) -> None:
+    [rollout] = ask(task=script({"sleep": 3}), agent="scripted")
+    worker = queue.work("--idle-seconds", "1")
+
+    out, _ = worker.communicate(timeout=120)
+
+    assert worker.returncode == 0, out
+    assert queue.status_of(rollout) == "completed"
+    assert queue.rows("select state from public.workers order by started_at desc limit 1")[0]["state"] == "stopped"
