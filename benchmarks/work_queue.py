@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from functools import partial
 from importlib.util import find_spec
 
@@ -22,10 +23,11 @@ PARTS = {
 }
 # Rollouts at once of each process, and processes.
 WORKERS = {"1 worker": (1, 1), "4 workers": (4, 1), "16 workers": (16, 1), "4 processes of 4": (4, 4)}
+QUICK_WORKERS = ("1 worker", "4 workers")
 OURS, PEER = "ours", "procrastinate"
 
 
-def rates(stack: Stack, *, count: int, repeats: int) -> list[Question]:
+def rates(stack: Stack, names: Iterable[str], *, count: int, repeats: int) -> list[Question]:
     """Return a question for each number of workers, whose subjects are the queues."""
     queues: dict[str, Queue] = {OURS: Ours(stack)}
     if find_spec(PEER) is not None:
@@ -34,10 +36,7 @@ def rates(stack: Stack, *, count: int, repeats: int) -> list[Question]:
     def measure_rate(at_once: int, processes: int, subject: str, _repeat: int) -> Measured:
         return measure(queues[subject], stack, count=count, at_once=at_once, processes=processes)
 
-    return [
-        Question(name, dict.fromkeys(queues, repeats), partial(measure_rate, at_once, processes))
-        for name, (at_once, processes) in WORKERS.items()
-    ]
+    return [Question(name, dict.fromkeys(queues, repeats), partial(measure_rate, *WORKERS[name])) for name in names]
 
 
 def claims(sizes: list[int], repeats: int) -> Results:
@@ -98,7 +97,8 @@ def main() -> None:
     results = Results()
     if options.only != "claims":
         with running_stack() as stack:
-            results.answers |= ask(rates(stack, count=options.count, repeats=options.repeats)).answers
+            names = QUICK_WORKERS if options.quick else WORKERS
+            results.answers |= ask(rates(stack, names, count=options.count, repeats=options.repeats)).answers
     if options.only != "rates":
         sizes = [10_000, 1_000] if options.quick else [1_000_000, 1_000]
         results.answers |= claims(sizes, options.repeats).answers

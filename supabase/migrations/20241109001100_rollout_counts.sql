@@ -49,6 +49,22 @@ declare
   end);
   d record;
 begin
+  if tg_op = 'UPDATE' then
+    -- Nothing that counts changes when a rollout of the queue is claimed or begins.
+    if not exists (
+      select n.id, n.training_run_id, n.group_id, n.environment, internal.is_completed(n.status), n.status = 'success', n.total_reward, n.step_count,
+        n.rewound_at is null from new_rows n
+      except all
+      select o.id, o.training_run_id, o.group_id, o.environment, internal.is_completed(o.status), o.status = 'success', o.total_reward, o.step_count,
+        o.rewound_at is null from old_rows o) then
+      return null;
+    end if;
+  elsif tg_op = 'INSERT' then
+    -- A batch that only changes rollouts inserts none.
+    if not exists (select 1 from new_rows) then
+      return null;
+    end if;
+  end if;
   execute format($sql$
     insert into public.rollout_stats as s
       (training_run_id, environment, shard, rollout_count, completed_count, success_count, reward_sum, reward_count, step_sum, step_count)
