@@ -213,6 +213,16 @@ def parse_steps(name: str, value: str | None) -> tuple[int, ...]:
 _LARGEST_COUNT = 10_000
 
 
+def check_object(setting: str, text: str | None) -> str | None:
+    """Return the text of a JSON object as it is."""
+    try:
+        if text is None or isinstance(json.loads(text), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    raise SettingsError(f"{setting} is not a JSON object", setting=setting, hint='use e.g. {"infra": "slurm"}')
+
+
 def parse_count(setting: str, text: str | None, *, default: int) -> int:
     """Read a positive whole number."""
     if text is None:

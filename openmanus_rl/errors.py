@@ -14,6 +14,7 @@
     ├── ChecksumMismatch         a stored file is not the one that was uploaded
     ├── LocalFileError           a file on this machine can't be read or written .path
     ├── StackError               the embedded stack can't start, run or stop
+    ├── LaunchError              SkyPilot can't start, list or end workers
     └── TransientError           may work when tried again                       .retry_after_seconds
         ├── ConnectionFailed     no connection, or it broke
         ├── TimeoutExceeded      no answer in time
@@ -39,6 +40,7 @@ __all__ = [
     "ConnectionFailed",
     "ForbiddenError",
     "InvalidInput",
+    "LaunchError",
     "LocalFileError",
     "NotFoundError",
     "OpenManusError",
@@ -217,6 +219,12 @@ class StackError(OpenManusError):
     """The embedded stack can't be started, used or stopped as asked."""
 
     default_code = "stack"
+
+
+class LaunchError(OpenManusError):
+    """Workers on other machines can't be started, listed or ended as asked."""
+
+    default_code = "launch"
 
 
 class TransientError(OpenManusError):

@@ -17,6 +17,7 @@ from openmanus_rl._setting_checks import (
     KeyKind,
     check_database_url,
     check_key,
+    check_object,
     check_url,
     hosted_project_ref,
     key_kind,
@@ -68,6 +69,8 @@ class Settings(BaseModel):
     """How long a courier tries to deliver what nobody adds to any more."""
     max_workers: int = Field(default=4, ge=1)
     """How many rollouts a worker works on at once."""
+    worker_infra: str | None = None
+    """What started this worker, as a JSON object; set by `openmanus-rl workers launch`."""
 
     @property
     def is_embedded(self) -> bool:
@@ -154,6 +157,7 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
             zero_allowed=True,
         ),
         max_workers=parse_count("MAX_WORKERS", values.get("MAX_WORKERS"), default=4),
+        worker_infra=check_object("OPENMANUS_RL_WORKER_INFRA", values.get("OPENMANUS_RL_WORKER_INFRA")),
     )
 
 

@@ -14,6 +14,8 @@ const RolloutPage = lazy(() => import("./pages/rollout/page.tsx"));
 const RolloutDifferencePage = lazy(() => import("./pages/rollout/difference_page.tsx"));
 const TasksPage = lazy(() => import("./pages/tasks/page.tsx"));
 const TaskPage = lazy(() => import("./pages/task/page.tsx"));
+const QueuePage = lazy(() => import("./pages/queue/page.tsx"));
+const WatchPage = lazy(() => import("./pages/watch/page.tsx"));
 
 export function App() {
   // Where the dashboard lives: an export to another path says so in <base>.
@@ -34,6 +36,8 @@ export function App() {
           <Route path="rollouts/:rolloutId/against/:otherId" element={<RolloutDifferencePage />} />
           <Route path="tasks" element={<TasksPage />} />
           <Route path="tasks/:taskId" element={<TaskPage />} />
+          <Route path="queue" element={<QueuePage />} />
+          <Route path="queue/watch" element={<WatchPage />} />
           <Route path="*" element={<NotFound />} />
         </Route>
       </Routes>

@@ -12,6 +12,7 @@ type Schema = Generated["public"];
 interface JsonArguments {
   find_rollouts: { filters: Filters["find_rollouts"]; after: Results["find_rollouts"]["next"] };
   list_tasks: { filters: Filters["list_tasks"]; after: Results["list_tasks"]["next"] };
+  request_rollouts: { request: object };
   ingest: { batch: Partial<Record<RecordKind, object[]>> };
 }
 

@@ -26,6 +26,7 @@ export const theme = createTheme({
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300, events: { hover: true, focus: true, touch: true } } },
     Badge: { defaultProps: { tt: "none", fw: 550, radius: "sm" } },
     Table: { defaultProps: { verticalSpacing: "xs" } },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Anchor: { defaultProps: { underline: "hover" } },
   },
 });

@@ -77,7 +77,7 @@ class Recorder(Protocol):
         """Count what a call of the model used; raises `LimitReached`. An unknown cost is None."""
 
     def check_limits(self) -> None:
-        """Raise `LimitReached` if the time is up; agents call it before long work."""
+        """Raise `LimitReached` if nothing is left for another step; agents call it before long work."""
 
     @property
     def remaining_seconds(self) -> float | None:

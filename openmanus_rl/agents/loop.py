@@ -115,7 +115,7 @@ class _Turn:
             if call.problem is not None:
                 outcome = Outcome(f"Error: {call.problem}", error=call.problem)
             else:
-                self._recorder_time()
+                self._stop_if_time_is_up()
                 outcome = tools.call(call.name, call.arguments)
             self.outcomes.append(outcome)
             self._tool_calls.append(_tool_record(call, outcome, (time.perf_counter() - started) * 1000))
@@ -145,7 +145,7 @@ class _Turn:
             environment_duration_ms=environment_ms,
         )
 
-    def _recorder_time(self) -> None:
+    def _stop_if_time_is_up(self) -> None:
         if self._recorder.remaining_seconds == 0:
             self._recorder.check_limits()
 

@@ -95,7 +95,7 @@ def _play_rollouts(*, as_json: bool) -> None:
     from openmanus_rl.demo.rollouts import play
 
     played = play(load_settings(), tell=(lambda _event: None) if as_json else tell)
-    dashboard_url = _dashboard_url("queue")
+    dashboard_url = _dashboard_url("rollouts")
     if as_json:
         print_json({"rollouts": played.rollouts, "dashboard_url": dashboard_url})
         return

@@ -1,4 +1,4 @@
-"""`rollouts`: list rollouts and show them turn by turn."""
+"""`rollouts`: list rollouts and show them turn by turn; `requests` has what is asked of the queue."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from openmanus_rl.cli import requests
 from openmanus_rl.cli.console import output, print_facts, print_json
 from openmanus_rl.cli.options import (
     EnvironmentOption,
@@ -40,7 +41,9 @@ from openmanus_rl.records.statuses import RolloutSource, RolloutStatus
 from openmanus_rl.transport.filters import Filter
 from openmanus_rl.transport.rest import Row
 
-app = typer.Typer(no_args_is_help=True, help="List rollouts and show them turn by turn.")
+app = typer.Typer(no_args_is_help=True, help="Ask for rollouts, list them, and show them turn by turn.")
+app.command()(requests.new)
+app.command()(requests.evaluate)
 
 _SORTS = {"created": "created_at", "reward": "total_reward", "steps": "step_count", "episode": "episode_number"}
 _SHORT_TEXT = 400
@@ -143,6 +146,11 @@ def show(
     _print_verdicts(details)
 
 
+app.command()(requests.cancel)
+app.command()(requests.retry)
+app.command()(requests.delete)
+
+
 def _read(rollout: Rollout, *, turns: int, start: int) -> dict[str, Any]:
     """Return the rollout with some of its turns, each with its tool calls and rewards."""
     page = TurnManager.list_turns(rollout["id"], from_step_number=start, limit=turns)
@@ -183,6 +191,14 @@ def _print_head(rollout: Rollout) -> None:
     if rollout["model"]:
         version = rollout["policy_version"]
         facts["Model"] = rollout["model"] if version is None else f"{rollout['model']}, policy version {version}"
+    if rollout["agent"]:
+        facts["Agent"] = rollout["agent"]
+    if rollout["cost_usd"] is not None or rollout["input_tokens"] is not None:
+        tokens = f"{rollout['input_tokens'] or 0:,} in, {rollout['output_tokens'] or 0:,} out"
+        facts["Tokens"] = tokens if rollout["cost_usd"] is None else f"{tokens}, {rollout['cost_usd']:.4f} USD"
+    if rollout["result"] is not None:
+        result = rollout["result"]
+        facts["Answer"] = shortened(result if isinstance(result, str) else json.dumps(result), _SHORT_TEXT)
     if rollout["rewound_at"]:
         facts["Hidden"] = f"{ago(rollout['rewound_at'])}, when its run was rewound"
     if message := rollout["error"] or rollout["status_message"]:

@@ -31,6 +31,9 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when nothing waits or runs any more, instead of waiting for work.")
     ] = False,
+    idle_seconds: Annotated[
+        float | None, typer.Option("--idle-seconds", min=0, help="End after so long without work.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The name in `workers list` and in the dashboard.")] = None,
     lease_seconds: Annotated[
         float,
@@ -51,6 +54,7 @@ def worker(
     \b
     openmanus-rl worker --max-workers 8
     openmanus-rl worker --until-idle
+    openmanus-rl worker --idle-seconds 600
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     settings = load_settings()
@@ -58,6 +62,7 @@ def worker(
         settings,
         max_workers=max_workers or settings.max_workers,
         until_idle=until_idle,
+        idle_seconds=idle_seconds,
         name=name,
         lease_seconds=lease_seconds,
         tell=tell,

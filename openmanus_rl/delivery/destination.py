@@ -99,8 +99,7 @@ class HttpSink:
 
     def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Write a batch in one transaction and return what was refused."""
-        arguments: dict[str, Any] = {"batch": batch} | ({"leases": list(leases)} if leases else {})
-        answer = self._client.rpc("ingest", arguments, retryable=False)
+        answer = self._client.rpc("ingest", {"batch": batch, "leases": list(leases) or None}, retryable=False)
         refused = answer.get("refused") if isinstance(answer, dict) else None
         if not isinstance(refused, list):
             # Treating it as success would drop records that were not stored.

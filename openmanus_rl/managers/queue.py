@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
+from openmanus_rl.errors import NotFoundError
 from openmanus_rl.managers.base import Manager, OneOrMany, Paging, known, matching
 from openmanus_rl.records.ids import Id, as_id, as_optional_id, new_id
 from openmanus_rl.records.rows import Evaluation, Rollout, Worker
@@ -155,19 +156,19 @@ class QueueManager(Manager[Worker]):
     @classmethod
     def cancel_rollouts(cls, rollouts: Iterable[Id]) -> list[Rollout]:
         """Cancel rollouts of the queue and return them; a worker stops those that run within seconds."""
-        rows: list[Rollout] = cls._client().rpc("cancel_rollouts", {"rollout_ids": _ids(rollouts, "rollout_id")})
+        rows: list[Rollout] = cls._change_rollouts("cancel_rollouts", rollouts)
         return rows
 
     @classmethod
     def retry_rollouts(cls, rollouts: Iterable[Id]) -> list[Rollout]:
         """Put rollouts that ended without a result back into the queue, and return them."""
-        rows: list[Rollout] = cls._client().rpc("retry_rollouts", {"rollout_ids": _ids(rollouts, "rollout_id")})
+        rows: list[Rollout] = cls._change_rollouts("retry_rollouts", rollouts)
         return rows
 
     @classmethod
     def delete_rollouts(cls, rollouts: Iterable[Id]) -> Deletion:
         """Delete rollouts with their turns; those that run are stopped first, and deleted by then."""
-        answer = cls._client().rpc("delete_rollouts", {"rollout_ids": _ids(rollouts, "rollout_id")})
+        answer = cls._change_rollouts("delete_rollouts", rollouts)
         return Deletion(deleted=answer["deleted"], stopping=answer["stopping"])
 
     @classmethod
@@ -250,6 +251,15 @@ class QueueManager(Manager[Worker]):
         # An id even if none was given: the client repeats a request whose answer was lost.
         made_id = new_id() if request_id is None else as_id(request_id, field="request_id")
         return cls._client().rpc(function, {"request": request, "request_id": made_id})
+
+    @classmethod
+    def _change_rollouts(cls, function: str, rollouts: Iterable[Id]) -> Any:
+        try:
+            return cls._client().rpc(function, {"rollout_ids": _ids(rollouts, "rollout_id")})
+        except NotFoundError as error:
+            # The API passes on the message, and not the column.
+            error.field = error.field or "rollout_id"
+            raise
 
 
 def _task_references(task: Id | Sequence[Id]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, counting, matching, of_ids
 from openmanus_rl.managers.chats import fill_chats
+from openmanus_rl.managers.queue import QueueManager
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turns import TurnManager
@@ -218,6 +219,9 @@ class RolloutManager(EditableManager[Rollout]):
         return cls._page(*conditions, **paging)
 
     @classmethod
-    def delete_rollout(cls, rollout_id: Id) -> None:
-        """Delete a rollout with its turns and rewards; the run's counts are updated."""
-        cls._delete(rollout_id, field="rollout_id")
+    def delete_rollout(cls, rollout_id: Id) -> bool:
+        """Delete a rollout with its turns and rewards, and return whether it is gone.
+
+        One that a worker holds is stopped first: it is deleted when the worker has removed its environment.
+        """
+        return not cls._sibling(QueueManager).delete_rollouts([rollout_id]).stopping

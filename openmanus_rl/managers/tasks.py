@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
-from openmanus_rl.errors import InvalidInput
+from openmanus_rl.errors import ConflictError, InvalidInput
 from openmanus_rl.managers.base import EditableManager, OneOrMany, Paging, containing, known, matching, of_ids
 from openmanus_rl.managers.batches import BatchResult, write_many
 from openmanus_rl.records.columns import with_numbers
@@ -14,7 +15,50 @@ from openmanus_rl.records.rows import Task, Validator
 from openmanus_rl.transport.filters import Filter, Page
 from openmanus_rl.transport.rest import Row
 
-__all__ = ["TaskManager", "ValidatorManager"]
+__all__ = ["TaskManager", "TaskResult", "TaskSummary", "ValidatorManager"]
+
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class TaskResult(TypedDict):
+    """How the rollouts of a task went with one agent and model."""
+
+    agent: str | None
+    model: str | None
+    rollouts: int
+    completed: int
+    verified: int
+    solved: int
+    success_rate: float | None
+    mean_reward: float | None
+    mean_turns: float | None
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    last_at: str
+    pass_at: Mapping[str, float] | None
+
+
+class TaskSummary(TypedDict):
+    """A task in a list, with how its newest rollouts went; long texts are cut."""
+
+    id: str
+    external_id: str | None
+    environment: str | None
+    name: str | None
+    description: str
+    expected_answer: str | None
+    split: str | None
+    created_at: str
+    updated_at: str
+    validators: int
+    rollouts: int
+    solved: int
+    completed: int
+    success_rate: float | None
+    mean_reward: float | None
+    last_rollout_at: str | None
 
 
 class TaskManager(EditableManager[Task]):
@@ -32,6 +76,7 @@ class TaskManager(EditableManager[Task]):
         external_id: str | None = None,
         name: str | None = None,
         expected_answer: str | None = None,
+        solution: Mapping[str, Any] | None = None,
         split: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Task:
@@ -44,6 +89,7 @@ class TaskManager(EditableManager[Task]):
             external_id=external_id,
             name=name,
             expected_answer=expected_answer,
+            solution=solution,
             split=split,
             metadata=metadata,
         )
@@ -91,6 +137,37 @@ class TaskManager(EditableManager[Task]):
         """Return a page of tasks, newest first."""
         conditions = [*matching(environment=environment, split=split), *containing(description=description_contains)]
         return cls._page(*conditions, **paging)
+
+    @classmethod
+    def find_task(cls, reference: str, *, environment: str | None = None) -> Task:
+        """Return the task with this id or `external_id`; an unknown or ambiguous one raises an error."""
+        known_id = cls._find(Filter.eq("id", reference)) if _UUID.fullmatch(reference) else None
+        if known_id is not None:
+            return known_id
+        found = cls._page(Filter.eq("external_id", reference), *matching(environment=environment), limit=2)
+        if not found.rows:
+            raise cls._unknown(repr(reference), field="task_id")
+        if len(found.rows) > 1:
+            raise ConflictError(
+                f"task {reference!r}: several environments have one", field="task_id", hint="give its environment or id"
+            )
+        return found.rows[0]
+
+    @classmethod
+    def task_results(cls, task: Id, *, sample: int = 5000) -> list[TaskResult]:
+        """Return the results of a task's newest rollouts by agent and model, with pass@k."""
+        params = {"task_id": as_id(task, field="task_id"), "sample": sample}
+        results: list[TaskResult] = cls._client().rpc("task_results", params)
+        return results
+
+    @classmethod
+    def list_with_results(
+        cls, *, environment: str | None = None, split: str | None = None, search: str | None = None, limit: int = 50
+    ) -> list[TaskSummary]:
+        """Return the newest tasks, each with how its newest 100 rollouts went."""
+        filters = known(environment=environment, split=split, search=search)
+        tasks: list[TaskSummary] = cls._client().rpc("list_tasks", {"filters": filters, "page_size": limit})["tasks"]
+        return tasks
 
     @classmethod
     def delete_task(cls, task: Id) -> None:

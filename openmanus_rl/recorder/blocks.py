@@ -14,7 +14,7 @@ from openmanus_rl.recorder.chats import Conversation, TokenHistory
 from openmanus_rl.recorder.fields import check_end, check_word, prepared, whole
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.values import as_number, as_reward, as_tool_call, describe
-from openmanus_rl.records.ids import IdSequence, creation_change_id, group_id, new_id
+from openmanus_rl.records.ids import IdSequence, creation_change_id, group_id, new_id, validation_id
 from openmanus_rl.records.plain import as_text
 
 __all__ = ["Block", "Evaluation", "Group", "Rollout", "Step"]
@@ -111,7 +111,10 @@ class Rollout(Block):
         if messages is not None:
             fields, found = self._placed(messages)
             record |= fields
-            media += [self._media(turn_id, content, None) for content in found]
+            # A screenshot may be given both as an image and in the chat: it is one.
+            known = {path for _, path in media if path is not None}
+            of_chat = [self._media(turn_id, content, None) for content in found]
+            media += [one for one in of_chat if one[1] not in known]
         if generations:
             given = [generations] if isinstance(generations, Mapping) else generations
             record["generations"] = [self._tokens.add(generation) for generation in given]
@@ -142,10 +145,9 @@ class Rollout(Block):
     def log_validation(self, verdict: str, *, validator_name: str = "default", **fields: Any) -> None:
         """Record a validator's verdict: pass, fail or error. Fields are columns of `validations`, such as score."""
         check_word("validations", "verdict", verdict)
-        record = {"verdict": verdict, "validator_name": validator_name, **fields}
-        self._recording.append(
-            "validations", {"id": new_id(), "rollout_id": self.id, **prepared("validations", record)}
-        )
+        record = prepared("validations", {"verdict": verdict, "validator_name": validator_name, **fields})
+        row_id = validation_id(self.id, fields.get("validator_id"), validator_name)
+        self._recording.append("validations", {"id": row_id, "rollout_id": self.id, **record})
 
     def complete(
         self,

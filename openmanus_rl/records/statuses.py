@@ -58,7 +58,7 @@ NEXT_STATUSES: dict[str, dict[str, frozenset[str]]] = {
         "completed": frozenset({"success", "failed", "truncated", "timeout"}),
         "truncated": frozenset({"success", "failed", "completed", "timeout"}),
         "timeout": frozenset({"success", "failed", "completed", "truncated"}),
-        "error": frozenset({"pending"}),
+        "error": frozenset({"pending", "success", "failed", "completed"}),
         "cancelled": frozenset({"pending"}),
         "interrupted": frozenset({"pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled"}),
     },

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from openmanus_rl import _child
 from openmanus_rl.sandboxes.base import SandboxError
 from openmanus_rl.sandboxes.spec import Resources
 
@@ -50,7 +50,7 @@ class GuardedCommand:
         try:
             self._guard: subprocess.Popen[bytes] = _spawner.submit(
                 subprocess.Popen,
-                [sys.executable, "-I", "-S", str(GUARD), json.dumps(request)],
+                _child.script(GUARD, json.dumps(request)),
                 cwd=folder,
                 env=dict(environment),
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,

@@ -94,13 +94,21 @@ def _end(client: docker.DockerClient, container: Container, mark: str, user: str
     if can_enter_namespaces():
         end_marked(RUN_VARIABLE, mark)
         return
-    marked = {"MARK": f"{RUN_VARIABLE}={mark}"}
-    script = client.api.exec_create(container.id, ["sh", "-c", _END_SCRIPT], environment=marked, user=user or "")["Id"]
-    client.api.exec_start(script)
-    if client.api.exec_inspect(script)["ExitCode"] != 0:
-        # A fork bomb may leave no room for the script that ends it.
+    if not _end_from_inside(client, container, f"{RUN_VARIABLE}={mark}", user):
         container.kill()
         raise SandboxError("a command did not end at its time limit, so its container was stopped")
+
+
+def _end_from_inside(client: docker.DockerClient, container: Container, mark: str, user: str | None) -> bool:
+    """Return whether all processes with the mark were ended; a fork bomb may leave no room for the script."""
+    errors = require("docker.errors", extra="docker")
+    script = ["sh", "-c", _END_SCRIPT]
+    try:
+        exec_id = client.api.exec_create(container.id, script, environment={"MARK": mark}, user=user or "")["Id"]
+        client.api.exec_start(exec_id)
+        return bool(client.api.exec_inspect(exec_id)["ExitCode"] == 0)
+    except errors.APIError:
+        return False
 
 
 class _Output(threading.Thread):

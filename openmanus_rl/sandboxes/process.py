@@ -12,13 +12,13 @@ import re
 import shutil
 import socket
 import stat
-import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from openmanus_rl import _child
 from openmanus_rl._private import make_private
 from openmanus_rl.sandboxes._commands import Collector, GuardedCommand, as_arguments
 from openmanus_rl.sandboxes._services import (
@@ -169,7 +169,7 @@ class ProcessSandbox(ServiceSandbox):
         home = self._folder / name
         variables = {key: os.environ[key] for key in _PASSED_ON if key in os.environ}
         # `python` is that of the worker, with the packages that it has.
-        variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.defpath)])
+        variables["PATH"] = os.pathsep.join([str(_child.PYTHON.parent), variables.get("PATH", os.defpath)])
         variables |= {"HOME": str(home), "TMPDIR": str(home / "tmp"), "USER": "sandbox"}
         for service, address in self.services.items():
             prefix = re.sub(r"\W", "_", service.upper())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from openmanus_rl import _child
 from openmanus_rl.verification.base import Case, Finding
 from openmanus_rl.verification.closeness import are_close
 from openmanus_rl.verification.comparison import Rules, TooMuchWork, first_difference, normalized_text
@@ -90,7 +90,7 @@ def verify_regex(spec: RegexSpec, case: Case) -> Finding:
     request = {"pattern": spec.pattern, "flags": spec.flags, "full": spec.full, "text": text}
     try:
         done = subprocess.run(
-            [sys.executable, "-I", str(_REGEX_CHILD)],
+            _child.script(_REGEX_CHILD),
             input=json.dumps(request | {"seconds": spec.timeout_seconds}).encode(),
             capture_output=True,
             timeout=spec.timeout_seconds,

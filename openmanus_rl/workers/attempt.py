@@ -20,7 +20,7 @@ from openmanus_rl.recorder.leased import AdoptedRollout, LeasedRecording
 from openmanus_rl.recorder.recording import Recording
 from openmanus_rl.recorder.values import describe
 from openmanus_rl.records.plain import dump_bytes
-from openmanus_rl.sandboxes.base import Sandbox, SandboxError
+from openmanus_rl.sandboxes.base import Sandbox, SandboxCancelled, SandboxError
 from openmanus_rl.sandboxes.providers import provision
 from openmanus_rl.verification.base import Verdict, status_of
 from openmanus_rl.verification.validators import verify
@@ -76,6 +76,7 @@ class Attempt:
         self._recorder: LimitedRecorder | None = None
         self._sandbox: Sandbox | None = None
         self._files: Path | None = None
+        self._logs: Mapping[str, bytes] = {}
 
     def run(self) -> str:
         """Work on the rollout, record how it ended, and return its status; "returned" if it is not to end here."""
@@ -83,15 +84,19 @@ class Attempt:
             outcome = self._work()
         except Stopped as stopped:
             outcome = Outcome(stopped.reason)
+        except SandboxCancelled as error:
+            outcome = Outcome(self._stopper.reason or "error", error=None if self._stopper.reason else str(error))
         except OpenManusError as error:
             outcome = Outcome("error", error=str(error))
+            if isinstance(error, SandboxError):
+                self._logs = dict(error.logs)
         except Exception as error:
             _logger.exception("rollout %s", self._claim.rollout_id)
             outcome = Outcome("error", error=describe(error))
         self._tell("stopping")
-        logs = self._tear_down(keep_logs=outcome.status in ("error", "failed", "timeout"))
+        self._tear_down(keep_logs=outcome.status in ("error", "failed", "timeout"))
         if outcome.status != "returned":
-            self._record(outcome, logs)
+            self._record(outcome)
         return outcome.status
 
     def _work(self) -> Outcome:
@@ -140,7 +145,9 @@ class Attempt:
             is_cancelled=lambda: self._stopper.reason is not None,
         )
         if with_solution and self._files is not None and (self._files / "solution").is_dir():
-            self._sandbox.put_folder(self._files / "solution", "/solution")
+            # A local process has no root of its own: paths are within its folder.
+            target = "/solution" if self._sandbox.kind == "docker" else "solution"
+            self._sandbox.put_folder(self._files / "solution", target)
 
     def _judge(self, answer: Any, limit: LimitReached | None) -> Outcome:
         claim = self._claim
@@ -163,21 +170,19 @@ class Attempt:
         status, message = judge(verdicts, limit)
         return Outcome(status, message, error=message if status == "error" else None, answer=answer, verdicts=verdicts)
 
-    def _tear_down(self, *, keep_logs: bool) -> Mapping[str, bytes]:
-        logs: Mapping[str, bytes] = {}
+    def _tear_down(self, *, keep_logs: bool) -> None:
         if self._sandbox is not None:
             if keep_logs:
                 with suppress(OpenManusError, OSError):
-                    logs = self._sandbox.logs()
+                    self._logs = self._sandbox.logs()
             try:
                 self._sandbox.close()
             except Exception:
                 # The worker removes it by its name and labels.
                 _logger.exception("the environment of rollout %s could not be removed", self._claim.rollout_id)
         shutil.rmtree(self._folder, ignore_errors=True)
-        return logs
 
-    def _record(self, outcome: Outcome, logs: Mapping[str, bytes]) -> None:
+    def _record(self, outcome: Outcome) -> None:
         for verdict in outcome.verdicts:
             self._rollout.log_validation(
                 verdict.outcome,
@@ -200,7 +205,7 @@ class Attempt:
             error=outcome.error,
             result=self._result(outcome.answer),
             total_reward=None if self._rollout.rewards else mean_score(outcome.verdicts),
-            logs_path=self._keep_logs(logs),
+            logs_path=self._keep_logs(),
             **usage,
         )
 
@@ -216,8 +221,8 @@ class Attempt:
         shown = text[:_SHOWN_CHARACTERS].decode("utf-8", "replace")
         return {"shortened": shown, "size_bytes": len(text), "path": path}
 
-    def _keep_logs(self, logs: Mapping[str, bytes]) -> str | None:
-        parts = [f"==> {name} <==\n".encode() + log[-_LARGEST_LOG_BYTES:] for name, log in logs.items() if log]
+    def _keep_logs(self) -> str | None:
+        parts = [f"==> {name} <==\n".encode() + log[-_LARGEST_LOG_BYTES:] for name, log in self._logs.items() if log]
         if not parts:
             return None
         return self._rollout.log_media(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from openmanus_rl._private import make_private
@@ -13,6 +15,8 @@ from openmanus_rl.spool.files import lock_file
 __all__ = ["Owner", "take_back"]
 
 _LOCK_NAME = "worker.lock"
+_TEMPORARY_NAME = "temporary"
+_PREFIX = "openmanus-rl-worker-"
 
 
 class Owner:
@@ -23,10 +27,13 @@ class Owner:
         self.folder = root / worker_id
         make_private(self.folder)
         self._lock = lock_file(self.folder / _LOCK_NAME)
+        # For temporary files of agents and browsers. Not in the folder: sockets need a short path.
+        self.temporary = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        (self.folder / _TEMPORARY_NAME).write_text(str(self.temporary))
 
     def close(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the folders."""
+        _remove(self.folder)
         os.close(self._lock)
 
 
@@ -35,8 +42,16 @@ def take_back(root: Path) -> list[str]:
     removed = take_back_all(lambda owner: _is_alive(root / owner))
     for folder in root.iterdir() if root.exists() else ():
         if (folder / _LOCK_NAME).exists() and not _is_alive(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
     return removed
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        temporary = Path((folder / _TEMPORARY_NAME).read_text())
+        if temporary.name.startswith(_PREFIX) and temporary.stat().st_uid == os.geteuid():
+            shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_alive(folder: Path) -> bool:

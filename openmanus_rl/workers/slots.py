@@ -18,6 +18,7 @@ from openmanus_rl import _child
 from openmanus_rl._private import append_private
 from openmanus_rl.settings import Settings
 from openmanus_rl.workers.claims import Claim
+from openmanus_rl.workers.owners import Owner
 from openmanus_rl.workers.stopping import SIGNALS, Reason
 
 __all__ = ["Slot"]
@@ -28,8 +29,8 @@ _RECEIVED_BYTES = 64 * 1024
 class Slot:
     """The worker's end of a slot."""
 
-    def __init__(self, settings: Settings, *, owner: str, folder: Path, cache: Path, number: int) -> None:
-        self._folder = folder
+    def __init__(self, settings: Settings, *, owner: Owner, cache: Path, number: int) -> None:
+        self._folder = owner.folder
         self.claim: Claim | None = None
         self.since = self.phase_since = 0.0
         self.phase = "provisioning"
@@ -38,16 +39,16 @@ class Slot:
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         self._unread = b""
-        with theirs, append_private(folder / f"slot-{number}.log") as log:
+        with theirs, append_private(owner.folder / f"slot-{number}.log") as log:
             self._process = subprocess.Popen(
-                _child.command("openmanus_rl.workers.slot_process", str(theirs.fileno()), owner, str(cache)),
+                _child.command("openmanus_rl.workers.slot_process", str(theirs.fileno()), owner.id, str(cache)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 # Signals of the terminal are the worker's. Killing the group ends all that an agent started.
                 start_new_session=True,
                 pass_fds=[theirs.fileno()],
-                env=_child.environment(OPENMANUS_RL_HOME=str(settings.home)),
+                env=_child.environment(OPENMANUS_RL_HOME=str(settings.home), TMPDIR=str(owner.temporary)),
             )
 
     @property

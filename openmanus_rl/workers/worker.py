@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -57,7 +58,7 @@ class Event:
 
 
 class Worker:
-    """Works on the queue until it is stopped, or until it is idle."""
+    """Works on the queue until it is stopped, nothing waits or runs, or it had no work for `idle_seconds`."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Worker:
         *,
         max_workers: int,
         until_idle: bool = False,
+        idle_seconds: float | None = None,
         name: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
         tell: Callable[[Event], None] = lambda _event: None,
@@ -72,6 +74,8 @@ class Worker:
         self._settings = settings
         self._max_workers = max_workers
         self._until_idle = until_idle
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
+        self._idle_since = time.monotonic()
         self._lease_seconds = lease_seconds
         self._tell = tell
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -130,6 +134,7 @@ class Worker:
             version=__version__,
             max_rollouts=self._max_workers,
             providers=self._providers,
+            infra=json.loads(self._settings.worker_infra) if self._settings.worker_infra else None,
         )
 
     def _step(self) -> None:
@@ -190,8 +195,7 @@ class Worker:
         self._slots_made += 1
         slot = Slot(
             self._settings,
-            owner=self.id,
-            folder=self._owner.folder,
+            owner=self._owner,
             cache=self._root / "task-files",
             number=self._slots_made,
         )
@@ -340,7 +344,11 @@ class Worker:
         if self._held and not self._has_work and (self._until_idle or self._is_draining):
             self._renewer.hurry()
         if self._held or (self._claimer.is_asking and self._is_draining):
+            self._idle_since = time.monotonic()
             return False
+        # Only after it has looked, and found nothing.
+        if self._claimer.found_nothing and self._idle_since + self._idle_seconds < time.monotonic():
+            return True
         return self._is_draining or (self._until_idle and self._is_idle())
 
     def _is_idle(self) -> bool:

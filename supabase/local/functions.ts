@@ -5,7 +5,9 @@ import health from "../functions/health/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
 import metrics from "../functions/metrics/index.ts";
 import openapi from "../functions/openapi/index.ts";
+import rollouts from "../functions/rollouts/index.ts";
 import submitRollout from "../functions/submit-rollout/index.ts";
+import tasks from "../functions/tasks/index.ts";
 
 export interface EdgeFunction {
   fetch(request: Request): Response | Promise<Response>;
@@ -18,5 +20,7 @@ export const functions: Record<string, EdgeFunction> = {
   "log-agent-state": logAgentState,
   metrics,
   openapi,
+  rollouts,
   "submit-rollout": submitRollout,
+  tasks,
 };

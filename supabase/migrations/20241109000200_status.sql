@@ -40,7 +40,9 @@ as $$
         array['pending', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled', 'interrupted']
       when status = 'interrupted' then
         array['pending', 'running', 'success', 'failed', 'completed', 'truncated', 'timeout', 'error', 'cancelled']
-      when status in ('error', 'cancelled') then array['pending']
+      when status = 'cancelled' then array['pending']
+      -- A validator that failed may be mended, and give its verdict later.
+      when status = 'error' then array['pending', 'success', 'failed', 'completed']
       -- The verdict may change, but a finished rollout never runs again.
       when status in ('success', 'failed', 'completed', 'truncated', 'timeout') then
         array_remove(array['success', 'failed', 'completed', 'truncated', 'timeout'], status)
@@ -62,7 +64,8 @@ as $$
 declare
   allowed text[] := internal.next_statuses(tg_table_name, old.status);
 begin
-  if not new.status = any (allowed) then
+  -- The queue may try again what ended without a verdict: see retry_rollouts.
+  if not new.status = any (allowed) and not (new.status = 'pending' and current_setting('openmanus_rl.leases', true) is not distinct from 'queue') then
     -- An unknown status is refused by the CHECK constraint.
     if internal.next_statuses(tg_table_name, new.status) is null then
       return new;

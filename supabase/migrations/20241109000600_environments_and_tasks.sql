@@ -36,6 +36,7 @@ comment on column public.tasks.solution is 'How the task is solved, for the agen
 comment on column public.tasks.files_path is 'An archive in the bucket task-files: the folder of a Harbor task.';
 -- A task without an external id has no natural key: many may share an environment.
 create unique index tasks_by_external_id on public.tasks (environment, external_id) nulls not distinct where external_id is not null;
+create unique index tasks_with_an_external_id on public.tasks (external_id, id) where external_id is not null;
 create unique index tasks_by_age on public.tasks (created_at desc, id);
 create unique index tasks_by_owner on public.tasks (owner_id, id);
 

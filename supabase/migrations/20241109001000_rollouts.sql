@@ -98,7 +98,8 @@ create unique index rollouts_of_a_run_and_step on public.rollouts (training_run_
   include (source, status, total_reward, step_count) where rewound_at is null;
 create unique index rollouts_running on public.rollouts (training_run_id, id) where status = 'running';
 -- The queue: few rows of many.
-create unique index rollouts_waiting on public.rollouts (priority desc, created_at, id) where status = 'pending' and request is not null;
+-- By provider: a worker that cannot start an environment does not read past those who wait for it.
+create unique index rollouts_waiting on public.rollouts ((request ->> 'provider'), priority desc, created_at, id) where status = 'pending' and request is not null;
 create unique index rollouts_of_an_attempt on public.rollouts (attempt_of, id) where attempt_of is not null;
 create unique index rollouts_by_cache_key on public.rollouts (cache_key, created_at desc, id) where cache_key is not null;
 

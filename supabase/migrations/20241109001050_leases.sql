@@ -1,5 +1,5 @@
 -- Workers, and the leases under which they hold rollouts. A rollout of the queue (its `request` is not null) that is neither waiting nor
--- ended has exactly one lease. Its columns and its turns can then be written only under that lease.
+-- ended has exactly one lease. Its columns and its turns are then written only under that lease, and before that by nobody.
 
 create table public.workers (
   id uuid primary key default internal.new_id(),
@@ -51,6 +51,10 @@ as $$ select status not in ('pending', 'provisioning', 'running') $$;
 create function internal.guard_lease() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
+declare
+  -- What others than its worker may change of a rollout before it has ended. Foreign keys clear the last two.
+  free constant text[] := array['metadata', 'timeline', 'rewound_at', 'updated_at', 'task_id', 'owner_id'];
+  field text;
 begin
   if current_setting('openmanus_rl.leases', true) = 'queue' then
     return new;
@@ -60,16 +64,19 @@ begin
       raise exception using errcode = 'OM409', table = 'rollouts', column = 'lease_id',
         message = format('rollout %s: this worker has lost its lease', old.id);
     end if;
-  elsif not internal.is_ended(old.status) and new.status <> old.status then
-    raise exception using errcode = 'OM409', table = 'rollouts', column = 'status',
-      message = format('rollout %s: it is in the queue, and only its worker changes its status; cancel it with cancel_rollouts', old.id);
+  elsif not internal.is_ended(old.status) then
+    select n.key into field from jsonb_each(to_jsonb(new) - free) n where n.value is distinct from to_jsonb(old) -> n.key order by n.key = 'status' desc, n.key limit 1;
+    if field is not null then
+      raise exception using errcode = 'OM409', table = 'rollouts', column = field,
+        message = format('rollout %s: it is in the queue, and only its worker changes its %s; cancel it with cancel_rollouts', old.id, field);
+    end if;
   end if;
-  if internal.is_ended(new.status) then
+  if not internal.is_ended(new.status) and (internal.is_ended(old.status) or (new.status = 'pending' and old.status <> 'pending')) then
+    raise exception using errcode = 'OM409', table = 'rollouts', column = 'status',
+      message = format('rollout %s: it is of the queue; retry_rollouts puts it back', old.id);
+  elsif internal.is_ended(new.status) and not internal.is_ended(old.status) then
     delete from internal.leases l where l.rollout_id = old.id;
     new.cancel_requested_at := null;
-  elsif new.status = 'pending' and old.status <> 'pending' then
-    raise exception using errcode = 'OM409', table = 'rollouts', column = 'status',
-      message = format('rollout %s: retry_rollouts puts it back into the queue', old.id);
   end if;
   return new;
 end
@@ -77,35 +84,69 @@ $$;
 
 create trigger guard_lease before update on public.rollouts for each row when (old.request is not null) execute function internal.guard_lease();
 
-create function internal.refuse_unleased(kind text) returns void
+create function internal.rollouts_of(kind text, kinds text[]) returns text
+language sql immutable set search_path = ''
+as $$
+  -- A query of the rollouts that staged records belong to, with the number of the record. NULL for kinds that belong to none.
+  select case
+    when kind = 'rollouts' then 'select s.ordinal, s.id from pg_temp.stage_rollouts s'
+    when kind in ('agent_states', 'rewards', 'validations') then format('select s.ordinal, s.rollout_id from pg_temp.%I s', 'stage_' || kind)
+    when kind = 'media' then 'select s.ordinal, s.rollout_id from pg_temp.stage_media s union all
+      select s.ordinal, a.rollout_id from pg_temp.stage_media s join public.agent_states a on a.id = s.agent_state_id'
+    when kind in ('observations', 'generations', 'tool_calls') then format(
+      'select s.ordinal, a.rollout_id from pg_temp.%I s join public.agent_states a on a.id = s.agent_state_id', 'stage_' || kind)
+      -- Turns of the batch are looked at themselves, and a refused turn takes its parts with it.
+      || case when 'agent_states' = any (kinds) then ' where not exists (select 1 from pg_temp.stage_agent_states t where t.id = s.agent_state_id)' else '' end
+  end
+$$;
+
+create function internal.lock_leased(kinds text[]) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- Refuse staged children of rollouts of the queue that are not written under their lease. Under a lease, the rollout is locked, so that its
--- lease is not taken away before the records are written.
+-- Under a lease, lock the rollouts of the batch, so that the lease is not taken away before the records are written.
+declare
+  sources text := (select string_agg(internal.rollouts_of(k, kinds), ' union all ') from unnest(kinds) k);
+begin
+  if sources is not null and internal.writes_under_lease() then
+    execute format('select 1 from public.rollouts r where r.id in (select o.rollout_id from (%s) o (ordinal, rollout_id)) order by r.id for no key update', sources);
+  end if;
+end
+$$;
+
+create function internal.refuse_unleased(kind text, kinds text[]) returns void
+language plpgsql security definer set search_path = ''
+as $$
+-- Refuse staged records of rollouts of the queue that are not written under their lease, and under a lease those of all other rollouts.
 declare
   mine constant boolean := internal.writes_under_lease();
-  strangers uuid[];
+  of_rollouts constant text := '(' || internal.rollouts_of(kind, kinds) || ') o (ordinal, rollout_id)';
+  strangers integer[];
 begin
-  if kind not in ('agent_states', 'rewards', 'validations', 'media') then
+  if of_rollouts is null or (kind = 'rollouts' and not mine) then
     return;
   end if;
-  if mine then
-    execute format('select 1 from public.rollouts r where r.id in (select s.rollout_id from pg_temp.%I s) order by r.id for no key update', 'stage_' || kind);
+  if kind in ('validations', 'media') and not mine then
+    -- Others are locked by internal.refuse_orphans.
+    execute format('select 1 from public.rollouts r where r.id in (select o.rollout_id from %s) order by r.id for key share', of_rollouts);
   end if;
-  execute format(
-    'select array(select r.id from public.rollouts r where r.id in (select distinct s.rollout_id from pg_temp.%I s) and %s)', 'stage_' || kind,
-    case when mine then 'internal.is_held(r.lease_id) is not true' else 'r.request is not null and not internal.is_ended(r.status)' end) into strangers;
+  -- A worker makes no rollouts: one that is not there was deleted.
+  execute format('select array(select distinct o.ordinal from %s left join public.rollouts r on r.id = o.rollout_id where o.rollout_id is not null and %s)', of_rollouts,
+    case when kind = 'rollouts' then 'r.id is null' when mine then 'internal.is_held(r.lease_id) is not true'
+      else 'r.request is not null and not internal.is_ended(r.status)' end) into strangers;
   if strangers <> '{}' then
     execute format(
-      'with refused as (delete from pg_temp.%1$I s where s.rollout_id = any ($1) returning s.ordinal, s.id, s.rollout_id)
+      'with refused as (delete from pg_temp.%1$I s where s.ordinal = any ($1) returning s.ordinal, s.id)
        insert into pg_temp.stage_refused (kind, ordinal, id, code, field, message)
-       select %2$L, r.ordinal, r.id::text, ''OM409'', ''rollout_id'', format(%3$L, r.id, r.rollout_id) from refused r', 'stage_' || kind, kind,
-      kind || ' %s: rollout %s ' || case when mine then 'is no longer leased to this worker' else 'is in the queue, and only its worker adds to it' end)
+       select %2$L, r.ordinal, r.id::text, %3$L, %4$L, format(%5$L, r.id) from refused r', 'stage_' || kind, kind,
+      case kind when 'rollouts' then 'OM404' else 'OM409' end, case kind when 'rollouts' then 'id' else 'rollout_id' end,
+      kind || ' %s: ' || case when kind = 'rollouts' then 'unknown id; it was deleted' when mine then 'its rollout is not leased to this worker, or no longer'
+        else 'its rollout is in the queue, and only its worker adds to it' end)
     using strangers;
   end if;
 end
 $$;
 
-revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.refuse_unleased from public;
+revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.rollouts_of, internal.lock_leased,
+  internal.refuse_unleased from public;
 grant execute on function internal.is_held, internal.writes_under_lease, internal.is_ended to anon, authenticated, service_role;
-grant execute on function internal.refuse_unleased to authenticated, service_role;
+grant execute on function internal.lock_leased, internal.refuse_unleased to authenticated, service_role;

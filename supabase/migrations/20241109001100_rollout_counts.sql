@@ -35,9 +35,11 @@ as $$
 -- Runs once per statement and changes each count once. Rollouts that a rewind hid still count in their group, which is hidden with its step,
 -- but no longer in their run.
 declare
-  counted constant text := 'id, training_run_id, group_id, environment, status, total_reward, step_count, rewound_at is not null as hidden';
+  -- A rollout that begins, or waits again, counts as it did: nothing is written.
+  counted constant text := 'id, training_run_id, group_id, environment, internal.is_completed(status) as completed, status = ''success'' as solved,
+    total_reward, step_count, rewound_at is not null as hidden';
   changed constant text := format($sql$
-    select c.*, internal.is_completed(c.status) as completed,
+    select c.*,
       -- Through text: the direct cast keeps 15 digits and fails for the largest double.
       case when internal.is_finite(c.total_reward) then c.total_reward::text::numeric end as reward
     from (%s) c $sql$, case tg_op
@@ -70,7 +72,7 @@ begin
       (training_run_id, environment, shard, rollout_count, completed_count, success_count, reward_sum, reward_count, step_sum, step_count)
     select c.training_run_id, c.environment, pg_backend_pid() %% 16, sum(c.sign),
       coalesce(sum(c.sign) filter (where c.completed), 0),
-      coalesce(sum(c.sign) filter (where c.status = 'success'), 0),
+      coalesce(sum(c.sign) filter (where c.solved), 0),
       coalesce(sum(c.sign * c.reward) filter (where c.completed), 0),
       coalesce(sum(c.sign) filter (where c.completed and c.reward is not null), 0),
       coalesce(sum(c.sign * c.step_count) filter (where c.completed), 0),
@@ -94,7 +96,7 @@ begin
   for d in execute format($sql$
     select c.group_id, sum(c.sign) as rollout_count,
       coalesce(sum(c.sign) filter (where c.completed), 0) as completed_count,
-      coalesce(sum(c.sign) filter (where c.status = 'success'), 0) as success_count,
+      coalesce(sum(c.sign) filter (where c.solved), 0) as success_count,
       coalesce(sum(c.sign) filter (where c.reward is not null), 0) as reward_count,
       coalesce(sum(c.sign * c.reward), 0) as reward_sum,
       coalesce(sum(c.sign * c.reward * c.reward), 0) as reward_squares

@@ -191,7 +191,7 @@ begin
        where t.id = (e ->> 0)::uuid and t.status = ''running'' and t.status_change_id = (e ->> 1)::uuid %s', entity,
       case entity when 'rollouts' then ', step_count = coalesce(t.step_count, (select count(*) from public.agent_states a where a.rollout_id = t.id))' else '' end,
       -- A dead worker's rollouts go back to the queue when its lease expires.
-      case entity when 'rollouts' then 'and t.request is null' else '' end)
+      case entity when 'rollouts' then 'and t.request is null' when 'evaluations' then 'and not t.is_queued' else '' end)
     using entries -> entity, reason;
     get diagnostics changed = row_count;
     total := total + changed;

@@ -1,6 +1,6 @@
 -- Merging of staged records: one function per kind, internal.merge_<kind>(low, high).
 --   * A record with a new id is inserted. For kinds that can change, a record with a known id updates the fields that it gives: objects
---     are merged, and null clears a field, unless it is required. For other kinds, a known id changes nothing.
+--     are merged, except specs and solutions, and null clears a field, unless it is required. For other kinds, a known id changes nothing.
 --   * A status change whose status_change_id is in status_history was applied before and changes nothing.
 
 create function internal.refuse_move(field text) returns void
@@ -47,7 +47,8 @@ declare
       -- Null is refused for a required field, unless it still has its default: the record may be a repetition.
       case when is_required and default_value is not null then format('case when t.%1$I = %2$s then t.%1$I end', name, default_value) else 'null' end,
       case
-        when type = 'jsonb' then format('case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
+        -- A spec is one document: what is left out of a new one is not meant to stay.
+        when type = 'jsonb' and name not in ('spec', 'solution') then format('case when jsonb_typeof(t.%1$I) = ''object'' and jsonb_typeof(s.%1$I) = ''object'' then t.%1$I || s.%1$I
                                   else coalesce(s.%1$I, t.%1$I) end', name)
         -- A new status has its own message, or none.
         when name = 'status_message' then 'case when s.status <> t.status then s.status_message else coalesce(s.status_message, t.status_message) end'

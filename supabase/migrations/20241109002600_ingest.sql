@@ -189,7 +189,7 @@ declare
   first_refusal record;
   in_batch text := current_setting('openmanus_rl.in_batch', true);
 begin
-  perform internal.lock_runs(kinds);
+  perform internal.lock_runs(kinds), internal.lock_leased(kinds);
   if 'rewards' = any (kinds) then
     perform internal.lock_steps();
   end if;
@@ -197,12 +197,15 @@ begin
   for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
     execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
     continue when low is null;
-    perform internal.refuse_orphans(k), internal.refuse_unleased(k), internal.refuse_second_rewards(k);
+    perform internal.refuse_orphans(k), internal.refuse_unleased(k, kinds), internal.refuse_second_rewards(k);
     perform internal.merge_range('merge', k, low, high);
   end loop;
   perform set_config('openmanus_rl.in_batch', coalesce(in_batch, ''), true);
   perform internal.mark_staged(kinds);
-  perform internal.beat_runs(kinds);
+  -- A worker's rollout says nothing of the process that trains.
+  if not internal.writes_under_lease() then
+    perform internal.beat_runs(kinds);
+  end if;
 
   if all_or_nothing then
     select r.* into first_refusal from pg_temp.stage_refused r join internal.record_kinds() p using (kind) order by p.place, r.ordinal limit 1;
@@ -239,18 +242,20 @@ create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
 returns table (id uuid, training_run_id uuid, needs_merge boolean)
 language plpgsql set search_path = ''
 as $$
--- Lock the rollouts and turns that rows are copied to, then return those that exist; for rollouts, also whether only the merge can tell
--- which rows are refused: a turn's reward might be the second of its step, or the rollout is leased to a worker.
+-- Lock the rollouts and turns that rows are copied to, then return those that exist, and whether only the merge can tell
+-- which rows are refused: a turn's reward might be the second of its step, or the rollout is in the queue.
 declare
   rollouts_locked uuid[] := array(select r.id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share);
   turns_locked uuid[] := array(select a.id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share);
 begin
   return query
     select r.id, r.training_run_id,
-      (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease() or exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
+      (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease()
+        or exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
     from public.rollouts r where r.id = any (rollouts_locked)
     union all
-    select a.id, a.training_run_id, false from public.agent_states a where a.id = any (turns_locked);
+    select a.id, a.training_run_id, (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease()
+    from public.agent_states a join public.rollouts r on r.id = a.rollout_id where a.id = any (turns_locked);
 end
 $$;
 

@@ -205,7 +205,7 @@ begin
   select r.id, i.place, jsonb_build_object(
     'id', r.id, 'training_run_id', r.training_run_id, 'run_name', t.name, 'group_id', r.group_id, 'task_id', r.task_id,
     'task_description', left(r.task_description, 300), 'environment', r.environment, 'source', r.source, 'status', r.status,
-    'total_reward', r.total_reward, 'step_count', r.step_count, 'step', r.step, 'episode_number', r.episode_number, 'model', r.model,
+    'total_reward', r.total_reward, 'step_count', r.step_count, 'step', r.step, 'episode_number', r.episode_number, 'agent', r.agent, 'model', r.model,
     'policy_version', r.policy_version, 'error', left(r.error, 300), 'started_at', r.started_at, 'finished_at', r.finished_at,
     'created_at', r.created_at, 'rewound_at', r.rewound_at,
     'overridden', coalesce((select o.verdict is not null from public.validation_overrides o where o.rollout_id = r.id

@@ -207,11 +207,44 @@ end
 $$;
 comment on function public.rollout_rewards is 'The rewards of a rollout by component: [{reward_type, sum, count, min, max}].';
 
+-- The answer and the video -----------------------------------------------------------------------------------------------------
+
+create function public.rollout_result(rollout_id uuid, max_chars integer default 3000) returns jsonb
+language plpgsql stable set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  answer text;
+begin
+  perform internal.require_rollout(rollout_result.rollout_id);
+  select case jsonb_typeof(r.result) when 'string' then r.result #>> '{}' else jsonb_pretty(r.result) end into answer
+  from public.rollouts r where r.id = rollout_result.rollout_id;
+  return (select jsonb_build_object('text', left(answer, max_chars), 'chars', length(answer)) where answer is not null);
+end
+$$;
+comment on function public.rollout_result is 'The answer of a rollout as text, cut to max_chars: {text, chars}; null if it has none.';
+
+create function public.video_times(rollout_id uuid) returns jsonb
+language plpgsql stable set search_path = '' set jit = off
+as $$
+#variable_conflict use_column
+begin
+  perform internal.require_rollout(video_times.rollout_id);
+  return (
+    select jsonb_build_object('step_numbers', coalesce(jsonb_agg(t.step_number order by t.step_number), '[]'),
+      'seconds', coalesce(jsonb_agg(t.seconds order by t.step_number), '[]'))
+    from (select a.step_number, case when jsonb_typeof(a.info -> 'video_seconds') = 'number' then (a.info ->> 'video_seconds')::numeric end as seconds
+          from public.agent_states a where a.rollout_id = video_times.rollout_id) t
+    where t.seconds between 0 and 1e6);
+end
+$$;
+comment on function public.video_times is 'When in the video of its rollout each turn began, for turns that say so (info.video_seconds): {step_numbers, seconds}.';
+
 revoke execute on function internal.cut_json, internal.prompt_length, internal.turn_tool_calls, internal.turn_generations,
   internal.turn_sights, internal.token_texts, internal.places_in from public;
 grant execute on function internal.cut_json, internal.prompt_length, internal.turn_tool_calls, internal.turn_generations,
   internal.turn_sights, internal.token_texts, internal.places_in to anon, authenticated, service_role;
 revoke execute on function public.rollout_outline, public.rollout_turns, public.turn_generation, public.search_rollout,
-  public.rollout_rewards from public, anon, authenticated, service_role;
+  public.rollout_rewards, public.rollout_result, public.video_times from public, anon, authenticated, service_role;
 grant execute on function public.rollout_outline, public.rollout_turns, public.turn_generation, public.search_rollout,
-  public.rollout_rewards to anon, authenticated, service_role;
+  public.rollout_rewards, public.rollout_result, public.video_times to anon, authenticated, service_role;

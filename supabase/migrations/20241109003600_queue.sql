@@ -40,19 +40,25 @@ begin
   if not exists (select 1 from public.agent_states a where a.rollout_id = of_rollout_id)
     and not exists (select 1 from internal.rewards w where w.rollout_id = of_rollout_id)
     and not exists (select 1 from public.validations v where v.rollout_id = of_rollout_id)
-    and not exists (select 1 from public.media m where m.rollout_id = of_rollout_id) then
+    and not exists (select 1 from public.media m where m.rollout_id = of_rollout_id)
+    and not exists (select 1 from public.rollouts r where r.id = of_rollout_id
+                    and num_nonnulls(r.result, r.error, r.total_reward, r.video_path, r.logs_path, r.cost_usd) > 0) then
     return null;
   end if;
-  insert into public.rollouts (id, training_run_id, task_id, source, environment, task_description, status, status_message, agent, model, seed,
-    video_path, logs_path, metadata, worker_id, lease_id, attempt, attempt_of, owner_id, timeline, rewound_at, started_at, finished_at, created_at, step_count)
-  select aside_id, r.training_run_id, r.task_id, r.source, r.environment, r.task_description, 'interrupted', reason, r.agent, r.model, r.seed,
-    r.video_path, r.logs_path, r.metadata, r.worker_id, r.lease_id, r.attempt, r.id, r.owner_id, r.timeline, r.rewound_at, r.started_at, now(), r.created_at,
-    (select count(*) from public.agent_states a where a.rollout_id = r.id)
+  insert into public.rollouts (id, training_run_id, task_id, source, environment, step, task_description, status, status_message, agent, model,
+    policy_version, seed, total_reward, result, error, input_tokens, output_tokens, cost_usd, video_path, logs_path, metadata, worker_id, attempt, attempt_of,
+    owner_id, timeline, rewound_at, started_at, finished_at, created_at, step_count)
+  -- Without the lease: nobody adds to it.
+  select aside_id, r.training_run_id, r.task_id, r.source, r.environment, r.step, r.task_description, 'interrupted', reason, r.agent, r.model,
+    r.policy_version, r.seed, r.total_reward, r.result, r.error, r.input_tokens, r.output_tokens, r.cost_usd, r.video_path, r.logs_path, r.metadata, r.worker_id, r.attempt, r.id,
+    r.owner_id, r.timeline, r.rewound_at, r.started_at, coalesce(r.finished_at, now()), r.created_at,
+    coalesce(r.step_count, (select count(*) from public.agent_states a where a.rollout_id = r.id))
   from public.rollouts r where r.id = of_rollout_id;
   perform set_config('openmanus_rl.setting_aside', 'on', true), set_config('openmanus_rl.in_batch', 'on', true);
   update public.agent_states a set rollout_id = aside_id where a.rollout_id = of_rollout_id;
   update internal.rewards w set rollout_id = aside_id where w.rollout_id = of_rollout_id;
-  update public.validations v set rollout_id = aside_id where v.rollout_id = of_rollout_id;
+  -- With new ids: that of a verdict is derived from its rollout.
+  update public.validations v set id = internal.new_id(), rollout_id = aside_id where v.rollout_id = of_rollout_id;
   update public.media m set rollout_id = aside_id where m.rollout_id = of_rollout_id;
   perform set_config('openmanus_rl.setting_aside', '', true), set_config('openmanus_rl.in_batch', '', true);
   return aside_id;
@@ -78,12 +84,11 @@ begin
       status = case when r.cancel_requested_at is not null then 'cancelled' else 'error' end,
       status_message = case when r.cancel_requested_at is null then format('%s, in attempt %s of %s', reason, r.attempt, r.max_attempts) end,
       error = case when r.cancel_requested_at is null then format('%s, in attempt %s of %s', reason, r.attempt, r.max_attempts) else t.error end,
-      cancel_requested_at = null, step_count = coalesce(t.step_count, (select count(*) from public.agent_states a where a.rollout_id = t.id))
+      cancel_requested_at = null, lease_id = null, step_count = coalesce(t.step_count, (select count(*) from public.agent_states a where a.rollout_id = t.id))
     where t.id = of_rollout_id;
-    perform internal.advance_evaluation(r.group_id);
   else
     perform internal.set_aside(of_rollout_id, reason);
-    update public.rollouts t set status = 'pending', status_message = reason, attempt = t.attempt + counts::integer, worker_id = null, lease_id = null,
+    update public.rollouts t set status = 'pending', status_message = reason, attempt = t.attempt + case when counts then 1 else 0 end, worker_id = null, lease_id = null,
       started_at = null, finished_at = null, total_reward = null, step_count = null, result = null, error = null, video_path = null, logs_path = null,
       input_tokens = null, output_tokens = null, cost_usd = null
     where t.id = of_rollout_id;
@@ -92,68 +97,140 @@ begin
 end
 $$;
 
-create function internal.reclaim_expired() returns integer
-language plpgsql security definer set search_path = ''
-as $$
-declare
-  expired uuid;
-  reclaimed integer := 0;
-begin
-  for expired in
-    select l.rollout_id from internal.leases l where l.expires_at < clock_timestamp() order by l.expires_at, l.rollout_id limit 100
-  loop
-    -- The rollout before its lease, as every writer locks them. Skip what a worker is writing just now: its lease may be renewed.
-    perform 1 from public.rollouts r where r.id = expired for update skip locked;
-    continue when not found;
-    perform 1 from internal.leases l where l.rollout_id = expired and l.expires_at < clock_timestamp() for update;
-    continue when not found;
-    perform internal.put_back(expired, 'the worker stopped renewing its lease', counts => true);
-    reclaimed := reclaimed + 1;
-  end loop;
-  return reclaimed;
-end
-$$;
-
 -- Evaluations of the queue ----------------------------------------------------------------------------------------------------
 
-create function internal.advance_evaluation(of_group_id uuid) returns void
+-- How many rollouts an evaluation has and how many of them ended: counting them for each that ends would take the square of their number.
+create table internal.queued_evaluations (
+  evaluation_id uuid primary key references public.evaluations (id) on delete cascade,
+  rollouts integer not null,
+  ended integer not null default 0
+);
+
+create function internal.advance_evaluation(of_evaluation_id uuid, added integer, more_ended integer, has_begun boolean) returns void
 language plpgsql security definer set search_path = ''
 as $$
--- An evaluation of the queue is running once a rollout has begun, and completed when all have ended. Locked first: of two rollouts that end at the same
--- time, the second must see the first.
+-- An evaluation of the queue is running once a rollout has begun, and ends when all have. Its count is locked first: of two rollouts that end
+-- at the same time, the second sees the first. One that was ended otherwise stays as it is.
 declare
-  evaluation public.evaluations;
-  ended bigint;
-  total bigint;
+  counted internal.queued_evaluations;
 begin
-  select e.* into evaluation from public.rollout_groups g join public.evaluations e on e.id = g.evaluation_id
-  where g.id = of_group_id and e.is_queued for no key update of e;
+  update internal.queued_evaluations q set rollouts = q.rollouts + added, ended = q.ended + more_ended
+  where q.evaluation_id = of_evaluation_id returning q.* into counted;
   if not found then
     return;
   end if;
-  select count(*) filter (where internal.is_ended(r.status)), count(*) into ended, total
-  from public.rollouts r join public.rollout_groups g on g.id = r.group_id where g.evaluation_id = evaluation.id;
-  update public.evaluations e set progress = ended::double precision / nullif(total, 0),
-    status = case when e.status in ('completed', 'failed', 'cancelled') then e.status when ended = total then 'completed' else 'running' end
-  where e.id = evaluation.id;
+  update public.evaluations e set progress = counted.ended::double precision / nullif(counted.rollouts, 0),
+    status = case
+      when counted.ended < counted.rollouts then case when has_begun then 'running' else e.status end
+      when exists (select 1 from public.rollouts r join public.rollout_groups g on g.id = r.group_id where g.evaluation_id = e.id and r.status <> 'cancelled')
+        then 'completed'
+      else 'cancelled' end
+  where e.id = of_evaluation_id and e.status in ('pending', 'running', 'interrupted');
 end
 $$;
 
-create function internal.follow_rollout() returns trigger
+create function internal.advance_evaluations() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 begin
-  perform internal.advance_evaluation(new.group_id);
-  if new.delete_requested then
-    delete from public.rollouts r where r.id = new.id;
-  end if;
+  perform internal.advance_evaluation(c.evaluation_id, 0, c.more_ended, c.has_begun)
+  from (
+    select g.evaluation_id, bool_or(n.status not in ('pending', 'provisioning', 'cancelled')) as has_begun,
+      (count(*) filter (where internal.is_ended(n.status)) - count(*) filter (where internal.is_ended(o.status)))::integer as more_ended
+    from new_rows n join old_rows o using (id) join public.rollout_groups g on g.id = n.group_id join public.evaluations e on e.id = g.evaluation_id
+    where n.request is not null and n.status <> o.status and e.is_queued
+      and (internal.is_ended(n.status) <> internal.is_ended(o.status) or (n.status = 'running' and e.status = 'pending'))
+    group by g.evaluation_id order by g.evaluation_id) c;
   return null;
 end
 $$;
 
-create trigger follow_rollout after update on public.rollouts for each row
-  when (old.request is not null and old.status <> new.status and (new.group_id is not null or new.delete_requested)
-        and new.status not in ('pending', 'provisioning')) execute function internal.follow_rollout();
+create function internal.leave_evaluations() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  perform internal.advance_evaluation(c.evaluation_id, c.added, c.more_ended, false)
+  from (
+    select g.evaluation_id, -count(*)::integer as added, -(count(*) filter (where internal.is_ended(o.status)))::integer as more_ended
+    from old_rows o join public.rollout_groups g on g.id = o.group_id
+    where o.request is not null and g.evaluation_id is not null
+    group by g.evaluation_id order by g.evaluation_id) c;
+  return null;
+end
+$$;
+
+create function internal.recount_evaluations() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+-- Rollouts that were deleted with their group no longer lead to their evaluation.
+begin
+  update internal.queued_evaluations q set rollouts = c.rollouts, ended = c.ended
+  from (
+    select o.evaluation_id, count(r.id)::integer as rollouts, (count(r.id) filter (where internal.is_ended(r.status)))::integer as ended
+    from (select distinct evaluation_id from old_rows) o left join public.rollout_groups g on g.evaluation_id = o.evaluation_id
+    left join public.rollouts r on r.group_id = g.id and r.request is not null group by o.evaluation_id) c
+  where q.evaluation_id = c.evaluation_id;
+  perform internal.advance_evaluation(o.evaluation_id, 0, 0, false) from (select distinct evaluation_id from old_rows order by 1) o;
+  return null;
+end
+$$;
+
+-- Named so that they come before the triggers that count: the evaluation is locked before its groups.
+create trigger advance_evaluations after update on public.rollouts referencing old table as old_rows new table as new_rows
+  for each statement execute function internal.advance_evaluations();
+create trigger advance_without_rollouts after delete on public.rollouts referencing old table as old_rows
+  for each statement execute function internal.leave_evaluations();
+create trigger advance_without_groups after delete on public.rollout_groups referencing old table as old_rows
+  for each statement execute function internal.recount_evaluations();
+
+-- Expired leases ------------------------------------------------------------------------------------------------------------------
+
+create function internal.lock_evaluations(of_rollout_ids uuid[]) returns void
+language sql security definer set search_path = ''
+as $$
+  -- In one order, before rollouts of several evaluations end one after the other.
+  select 1 from internal.queued_evaluations q
+  where q.evaluation_id in (select g.evaluation_id from public.rollouts r join public.rollout_groups g on g.id = r.group_id where r.id = any (of_rollout_ids))
+  order by q.evaluation_id for update
+$$;
+
+create function internal.reclaim_expired() returns integer
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  expired uuid[] := array(select l.rollout_id from internal.leases l where l.expires_at < clock_timestamp() order by l.expires_at, l.rollout_id limit 100);
+  of_rollout_id uuid;
+begin
+  -- One session at a time: others need not wait for it, nor for each other.
+  if expired = '{}' or not pg_try_advisory_xact_lock(hashtext('openmanus_rl.reclaim_expired')) then
+    return 0;
+  end if;
+  -- The rollouts before their leases, as every writer locks them. Skip what a worker writes or renews just now.
+  expired := array(select r.id from public.rollouts r where r.id = any (expired) order by r.id for update skip locked);
+  expired := array(select l.rollout_id from internal.leases l where l.rollout_id = any (expired) and l.expires_at < clock_timestamp()
+    order by l.rollout_id for update skip locked);
+  perform internal.lock_evaluations(expired);
+  foreach of_rollout_id in array expired loop
+    perform internal.put_back(of_rollout_id, 'the worker stopped renewing its lease', counts => true);
+  end loop;
+  return cardinality(expired);
+end
+$$;
+
+-- Deleting what a worker has just ended -------------------------------------------------------------------------------------------
+
+create function internal.delete_ended() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  delete from public.rollouts r where r.id = new.id;
+  return null;
+end
+$$;
+
+-- When all of the batch is written: else its other records would have no rollout.
+create constraint trigger delete_ended after update on public.rollouts deferrable initially deferred for each row
+  when (new.delete_requested and new.status not in ('pending', 'provisioning', 'running')) execute function internal.delete_ended();
 
 -- Asking for rollouts -----------------------------------------------------------------------------------------------------------
 
@@ -170,7 +247,7 @@ begin
   if field is not null then
     raise exception using errcode = 'OM400', column = field, message = format('%s: no such field; there are %s', field, array_to_string(known, ', '));
   end if;
-  for field in select k from unnest(array['agent', 'model', 'environment']) k where jsonb_typeof(request -> k) not in ('string', 'null') or request ->> k = '' loop
+  for field in select k from unnest(array['agent', 'model', 'environment', 'name', 'split', 'kind']) k where jsonb_typeof(request -> k) not in ('string', 'null') or request ->> k = '' loop
     raise exception using errcode = 'OM400', column = field, message = format('%s: a text is expected', field);
   end loop;
   for field in select k from unnest(array['limits', 'agent_options', 'metadata']) k where jsonb_typeof(request -> k) not in ('object', 'null') loop
@@ -238,11 +315,11 @@ end
 $$;
 
 create function internal.cache_key(task public.tasks, environment text, environment_version integer, request jsonb, agent text, model text, seed bigint) returns text
-language sql immutable set search_path = ''
+language sql stable security definer set search_path = ''
 as $$
-  -- jsonb_build_array and not concat: a value cannot run into the next one.
-  select md5(jsonb_build_array(task.id, task.version, environment, environment_version, agent, model, seed,
-    request -> 'agent_options', request -> 'limits')::text)
+  -- jsonb_build_array and not concat: a value cannot run into the next one. With the validators: another one may judge otherwise.
+  select md5(jsonb_build_array(task.id, task.version, environment, environment_version, agent, model, seed, request -> 'agent_options', request -> 'limits',
+    (select jsonb_agg(jsonb_build_array(v.id, v.version) order by v.id) from public.validators v where v.task_id = task.id))::text)
 $$;
 
 create function internal.derived_id(of_id uuid, variadic parts text[]) returns uuid
@@ -254,59 +331,63 @@ as $$
   from (select md5(array_to_string(of_id::text || parts, ' ')) as hash) h
 $$;
 
-create function internal.queue_rollouts(task public.tasks, request jsonb, into_group uuid, run_id uuid, source text, owner uuid, request_id uuid)
-returns table (rollout_id uuid, is_reused boolean)
+create function internal.plan_rollouts(task public.tasks, request jsonb, into_group uuid, run_id uuid, source text, step bigint, owner uuid, request_id uuid, taken uuid[])
+returns table (planned public.rollouts, earlier_id uuid)
 language plpgsql security definer set search_path = ''
 as $$
+-- The rollouts of a task, each as a row to add or as an earlier rollout that answers instead, of which those in `taken` have answered already.
 #variable_conflict use_variable
 declare
-  environment text := coalesce(request ->> 'environment', task.environment, 'none');
+  environment constant text := coalesce(request ->> 'environment', task.environment, 'none');
   e public.environments;
-  agent constant text := coalesce(request ->> 'agent', task.metadata ->> 'agent', 'chat');
-  model constant text := request ->> 'model';
-  attempts constant integer := internal.whole_number(request, 'attempts', 1, 1000, 1);
   seed constant bigint := internal.whole_number(request, 'seed', -9007199254740991, 9007199254740991, null);
-  limits constant jsonb := coalesce(case when jsonb_typeof(task.metadata -> 'limits') = 'object' then task.metadata -> 'limits' end, '{}')
-    || coalesce(nullif(request -> 'limits', 'null'), '{}');
-  asked jsonb;
-  key text;
-  own_seed bigint;
-  earlier uuid[] := '{}';
-  old_id uuid;
 begin
   select * into e from public.environments v where v.name = environment;
   if not found and nullif(request ->> 'environment', 'none') is not null then
     raise exception using errcode = 'OM404', column = 'environment', message = format('environment %s: unknown; create it first', environment);
   end if;
-  asked := jsonb_build_object('agent_options', coalesce(nullif(request -> 'agent_options', 'null'), '{}'), 'limits', limits,
-    'provider', coalesce(e.kind, 'none'));
-  for number in 1 .. attempts loop
+  planned.training_run_id := run_id;
+  planned.group_id := into_group;
+  planned.task_id := task.id;
+  planned.source := source;
+  planned.environment := environment;
+  planned.step := step;
+  planned.task_description := task.description;
+  planned.agent := coalesce(request ->> 'agent', task.metadata ->> 'agent', 'chat');
+  planned.model := request ->> 'model';
+  planned.metadata := coalesce(nullif(request -> 'metadata', 'null'), '{}');
+  planned.priority := internal.whole_number(request, 'priority', -1000, 1000, 0);
+  planned.max_attempts := internal.whole_number(request, 'max_attempts', 1, 100, 3);
+  planned.owner_id := owner;
+  planned.timeline := coalesce((select t.timeline from public.training_runs t where t.id = run_id), 0);
+  planned.request := jsonb_build_object('agent_options', coalesce(nullif(request -> 'agent_options', 'null'), '{}'), 'provider', coalesce(e.kind, 'none'),
+    'limits', coalesce(case when jsonb_typeof(task.metadata -> 'limits') = 'object' then task.metadata -> 'limits' end, '{}') || coalesce(nullif(request -> 'limits', 'null'), '{}'));
+  for number in 1 .. internal.whole_number(request, 'attempts', 1, 1000, 1) loop
+    planned.id := internal.derived_id(request_id, number::text);
     -- Attempts with a seed differ in it; without one they are not asked to be the same.
-    own_seed := seed + number - 1;
-    key := internal.cache_key(task, environment, e.version, asked, agent, model, own_seed);
-    if coalesce((request ->> 'reuse')::boolean, false) then
-      select r.id into old_id from public.rollouts r
-      where r.cache_key = key and r.status in ('success', 'failed', 'completed') and r.rewound_at is null and not r.id = any (earlier)
-      order by r.created_at desc, r.id limit 1;
-      if found then
-        earlier := earlier || old_id;
-        return query select old_id, true;
-        continue;
-      end if;
+    planned.seed := seed + number - 1;
+    planned.cache_key := internal.cache_key(task, environment, e.version, planned.request, planned.agent, planned.model, planned.seed);
+    earlier_id := null;
+    if coalesce((request ->> 'reuse')::boolean, false) and not exists (select 1 from public.rollouts r where r.id = planned.id) then
+      earlier_id := (select r.id from public.rollouts r
+        where r.cache_key = planned.cache_key and r.status in ('success', 'failed', 'completed') and r.rewound_at is null and not r.id = any (taken)
+        order by r.created_at desc, r.id limit 1);
+      taken := taken || earlier_id;
     end if;
-    rollout_id := internal.derived_id(request_id, task.id::text, number::text);
-    insert into public.rollouts (id, training_run_id, group_id, task_id, source, environment, task_description, status, agent, model, seed, metadata, request,
-      priority, max_attempts, cache_key, owner_id, step, timeline)
-    select rollout_id, run_id, into_group, task.id, source, environment, task.description, 'pending', agent, model, own_seed,
-      coalesce(nullif(request -> 'metadata', 'null'), '{}'), asked, internal.whole_number(request, 'priority', -1000, 1000, 0),
-      internal.whole_number(request, 'max_attempts', 1, 100, 3), key, owner,
-      (select v.step from public.rollout_groups g join public.evaluations v on v.id = g.evaluation_id where g.id = into_group),
-      coalesce((select t.timeline from public.training_runs t where t.id = run_id), 0)
-    on conflict (id) do nothing;
-    is_reused := false;
     return next;
   end loop;
 end
+$$;
+
+create function internal.add_rollouts(planned public.rollouts[]) returns void
+language sql security definer set search_path = ''
+as $$
+  -- All at once: the triggers of rollouts cost more than the rows.
+  insert into public.rollouts (id, training_run_id, group_id, task_id, source, environment, step, task_description, status, agent, model, seed, metadata, request,
+    priority, max_attempts, cache_key, owner_id, timeline)
+  select p.id, p.training_run_id, p.group_id, p.task_id, p.source, p.environment, p.step, p.task_description, 'pending', p.agent, p.model, p.seed, p.metadata, p.request,
+    p.priority, p.max_attempts, p.cache_key, p.owner_id, p.timeline
+  from unnest(planned) p on conflict (id) do nothing
 $$;
 
 create function internal.task_references(request jsonb) returns text[]
@@ -356,8 +437,8 @@ as $$
 #variable_conflict use_variable
 declare
   tasks text[];
-  reference text;
   run_id uuid;
+  planned public.rollouts[] := '{}';
   made uuid[] := '{}';
   reused uuid[] := '{}';
   one record;
@@ -371,12 +452,18 @@ begin
     run_id := internal.as_uuid(request, 'training_run_id');
     perform internal.require_run_of_mine(run_id);
   end if;
-  foreach reference in array tasks loop
-    for one in select * from internal.queue_rollouts(internal.find_task(reference, request ->> 'environment'), request, null, run_id, 'manual', auth.uid(), request_id) loop
-      made := made || one.rollout_id;
-      reused := case when one.is_reused then reused || one.rollout_id else reused end;
+  for place in 1 .. cardinality(tasks) loop
+    for one in select * from internal.plan_rollouts(internal.find_task(tasks[place], request ->> 'environment'), request, null, run_id, 'manual', null, auth.uid(),
+      case when request_id is not null then internal.derived_id(request_id, place::text) end, reused) loop
+      if one.earlier_id is null then
+        planned := planned || one.planned;
+      else
+        reused := reused || one.earlier_id;
+      end if;
+      made := made || coalesce(one.earlier_id, (one.planned).id);
     end loop;
   end loop;
+  perform internal.add_rollouts(planned);
   return jsonb_build_object('reused', to_jsonb(reused), 'rollouts', (
     select coalesce(jsonb_agg(to_jsonb(r) order by m.place), '[]') from unnest(made) with ordinality m (id, place) join public.rollouts r on r.id = m.id));
 end
@@ -394,21 +481,34 @@ begin
 end
 $$;
 
-create function internal.make_evaluation(evaluation_id uuid, request jsonb, run_id uuid, checkpoint_id uuid, owner uuid) returns void
-language sql security definer set search_path = ''
+create function internal.make_evaluation(evaluation_id uuid, request jsonb, run_id uuid, checkpoint_id uuid, step bigint, owner uuid, rollouts integer) returns boolean
+language plpgsql security definer set search_path = ''
 as $$
+-- Returns whether it is new. The same request again finds the one that it made, and no other.
+#variable_conflict use_variable
+begin
   insert into public.evaluations (id, training_run_id, checkpoint_id, kind, name, step, model, environment, status, progress, is_queued, owner_id, timeline)
   select evaluation_id, run_id, checkpoint_id, coalesce(request ->> 'kind', 'eval'), request ->> 'name',
-    coalesce((request ->> 'step')::bigint, (select c.step from public.model_checkpoints c where c.id = checkpoint_id)), request ->> 'model', request ->> 'environment',
+    step, request ->> 'model', request ->> 'environment',
     'pending', 0, true, owner, coalesce((select t.timeline from public.training_runs t where t.id = run_id), 0)
-  on conflict (id) do nothing
+  on conflict (id) do nothing;
+  if found then
+    insert into internal.queued_evaluations (evaluation_id, rollouts) values (evaluation_id, rollouts);
+    return true;
+  end if;
+  if not exists (select 1 from public.evaluations e where e.id = evaluation_id and e.is_queued and e.owner_id is not distinct from owner) then
+    raise exception using errcode = 'OM409', column = 'request_id', message = format('request_id %s: it is the id of another evaluation; give a new one', evaluation_id);
+  end if;
+  return false;
+end
 $$;
 
-create function internal.make_group(group_id uuid, evaluation_id uuid, run_id uuid, task public.tasks, number integer) returns void
+create function internal.add_groups(evaluation_id uuid, run_id uuid, tasks public.tasks[]) returns void
 language sql security definer set search_path = ''
 as $$
   insert into public.rollout_groups (id, training_run_id, evaluation_id, task_id, number, task_description)
-  values (group_id, run_id, evaluation_id, task.id, number, task.description) on conflict (id) do nothing
+  select internal.derived_id(evaluation_id, 'group', t.place::text), run_id, evaluation_id, t.id, t.place - 1, t.description
+  from (select u.*, row_number() over () as place from unnest(tasks) u) t
 $$;
 
 create function internal.tasks_to_evaluate(request jsonb) returns text[]
@@ -428,42 +528,53 @@ declare
   tasks text[];
   checkpoint_id uuid;
   run_id uuid;
+  found_tasks public.tasks[] := '{}';
+  planned public.rollouts[] := '{}';
   group_id uuid;
-  task public.tasks;
+  asked jsonb;
+  step bigint;
 begin
   perform internal.require_editor('request an evaluation');
   perform internal.check_request(request, array['checkpoint_id', 'training_run_id', 'task_id', 'task_ids', 'environment', 'split', 'attempts', 'agent', 'model', 'priority',
     'seed', 'limits', 'agent_options', 'metadata', 'max_attempts', 'name', 'kind', 'step']);
+  -- An environment that nobody described says only which tasks are meant.
+  asked := case when exists (select 1 from public.environments e where e.name = request ->> 'environment') then request else request - 'environment' end;
   if coalesce(request ->> 'kind', 'eval') not in ('eval', 'baseline') then
     raise exception using errcode = 'OM400', column = 'kind', message = 'kind: eval or baseline is expected';
   end if;
-  perform internal.whole_number(request, 'step', 0, 9007199254740991, null);
   checkpoint_id := internal.as_uuid(request, 'checkpoint_id');
   run_id := internal.as_uuid(request, 'training_run_id');
   if checkpoint_id is not null then
     run_id := (select c.training_run_id from public.model_checkpoints c where c.id = checkpoint_id);
     if run_id is null then
       raise exception using errcode = 'OM404', column = 'checkpoint_id', message = format('checkpoint %s: unknown id', checkpoint_id);
+    elsif run_id <> internal.as_uuid(request, 'training_run_id') then
+      raise exception using errcode = 'OM400', column = 'training_run_id', message = format('training_run_id: checkpoint %s is of run %s', checkpoint_id, run_id);
     end if;
   end if;
   if run_id is not null then
     perform internal.require_run_of_mine(run_id);
   end if;
+  step := coalesce(internal.whole_number(request, 'step', 0, 9007199254740991, null), (select c.step from public.model_checkpoints c where c.id = checkpoint_id));
   tasks := internal.tasks_to_evaluate(request);
   if tasks = '{}' then
     raise exception using errcode = 'OM404', column = 'environment',
       message = format('environment %s: it has no tasks%s; give task_ids', coalesce(request ->> 'environment', '(none)'), ' of split ' || (request ->> 'split'));
   end if;
   perform internal.check_total(cardinality(tasks), request);
-  perform internal.make_evaluation(evaluation_id, request, run_id, checkpoint_id, auth.uid());
-  for number in 1 .. cardinality(tasks) loop
-    task := internal.find_task(tasks[number], request ->> 'environment');
-    group_id := internal.derived_id(evaluation_id, 'group', number::text);
-    perform internal.make_group(group_id, evaluation_id, run_id, task, number - 1);
-    perform internal.queue_rollouts(task, request - 'environment'
-        || case when exists (select 1 from public.environments e where e.name = request ->> 'environment') then jsonb_build_object('environment', request -> 'environment') else '{}' end,
-      group_id, run_id, case request ->> 'kind' when 'baseline' then 'baseline' else 'evaluation' end, auth.uid(), group_id);
+  for place in 1 .. cardinality(tasks) loop
+    found_tasks := found_tasks || internal.find_task(tasks[place], request ->> 'environment');
   end loop;
+  if internal.make_evaluation(evaluation_id, request, run_id, checkpoint_id, step, auth.uid(),
+    cardinality(tasks) * internal.whole_number(request, 'attempts', 1, 1000, 1)::integer) then
+    perform internal.add_groups(evaluation_id, run_id, found_tasks);
+    for place in 1 .. cardinality(tasks) loop
+      group_id := internal.derived_id(evaluation_id, 'group', place::text);
+      planned := planned || array(select p.planned from internal.plan_rollouts(found_tasks[place], asked, group_id, run_id,
+        case request ->> 'kind' when 'baseline' then 'baseline' else 'evaluation' end, step, auth.uid(), group_id, '{}') p);
+    end loop;
+    perform internal.add_rollouts(planned);
+  end if;
   return jsonb_build_object('evaluation', (select to_jsonb(e) from public.evaluations e where e.id = evaluation_id),
     'rollouts', (select coalesce(jsonb_agg(to_jsonb(r) order by g.number, r.id), '[]') from public.rollouts r join public.rollout_groups g on g.id = r.group_id
                  where g.evaluation_id = evaluation_id));
@@ -501,6 +612,9 @@ language plpgsql set search_path = ''
 as $$
 begin
   perform internal.require_editor('register a worker');
+  if jsonb_typeof(worker) is distinct from 'object' or length(worker ->> 'name') > 500 then
+    raise exception using errcode = 'OM400', column = 'worker', message = 'worker: an object is expected, with a name of at most 500 characters';
+  end if;
   return jsonb_build_object('worker_id', internal.save_worker(worker, auth.uid()));
 end
 $$;
@@ -514,7 +628,7 @@ declare
 begin
   update public.workers w set heartbeat_at = now(),
     state = case when new_state = 'stopped' or w.state = 'stopped' then coalesce(new_state, w.state) when w.state = 'draining' then 'draining' else coalesce(new_state, w.state) end,
-    stopped_at = case when new_state = 'stopped' then now() end
+    stopped_at = case when new_state = 'stopped' then now() else w.stopped_at end
   where w.id = of_worker_id and (owner is null or w.owner_id = owner) returning w.state into asked;
   if asked is null then
     raise exception using errcode = 'OM404', column = 'worker_id', message = format('worker %s: unknown id; register it first', of_worker_id);
@@ -549,14 +663,19 @@ $$;
 create function internal.claim(of_worker_id uuid, wanted integer, lease_seconds double precision, can_start text[], owner uuid) returns uuid[]
 language plpgsql security definer set search_path = ''
 as $$
+-- Each provider's are read from the index in their order: what waits for another one costs nothing.
 declare
+  own_runs constant uuid[] := array(select t.id from public.training_runs t where t.owner_id = owner);
   claimed uuid[];
 begin
   perform set_config('openmanus_rl.leases', 'queue', true);
   with chosen as materialized (
-    select r.id from public.rollouts r
-    where r.status = 'pending' and r.request is not null and r.request ->> 'provider' = any (can_start) and internal.may_act(r, owner)
-    order by r.priority desc, r.created_at, r.id limit wanted for no key update skip locked
+    select w.id from (select distinct p from unnest(can_start) p) p (provider) cross join lateral (
+      select r.id, r.priority, r.created_at from public.rollouts r
+      where r.status = 'pending' and r.request is not null and r.request ->> 'provider' = p.provider
+        and (owner is null or case when r.training_run_id is null then r.owner_id = owner else r.training_run_id = any (own_runs) end)
+      order by r.priority desc, r.created_at, r.id limit wanted for no key update skip locked) w
+    order by w.priority desc, w.created_at, w.id limit wanted
   ), leased as (
     insert into internal.leases (rollout_id, lease_id, worker_id, expires_at)
     select c.id, internal.new_id(), of_worker_id, clock_timestamp() + make_interval(secs => lease_seconds) from chosen c
@@ -598,14 +717,16 @@ as $$
 #variable_conflict use_variable
 declare
   claimed uuid[] := '{}';
+  state text;
 begin
   perform internal.require_editor('claim rollouts'), internal.check_lease_seconds(lease_seconds);
+  -- The worker's row is locked before rollouts and leases, as by all that a worker calls.
+  state := internal.beat_worker(worker_id, null, internal.owner_to_match());
   perform internal.reclaim_expired();
-  if internal.beat_worker(worker_id, null, internal.owner_to_match()) = 'active' and wanted > 0 then
+  if state = 'active' and wanted > 0 then
     claimed := internal.claim(worker_id, least(wanted, 1000), lease_seconds, providers, internal.owner_to_match());
   end if;
-  return jsonb_build_object('state', (select w.state from public.workers w where w.id = worker_id),
-    'claims', (select coalesce(jsonb_agg(internal.claim_of(r) order by r.priority desc, r.created_at, r.id), '[]') from public.rollouts r where r.id = any (claimed)));
+  return jsonb_build_object('state', state, 'claims', (select coalesce(jsonb_agg(internal.claim_of(r) order by r.priority desc, r.created_at, r.id), '[]') from public.rollouts r where r.id = any (claimed)));
 end
 $$;
 comment on function public.claim_rollouts is 'Lease waiting rollouts to a worker, the most urgent and oldest first, of environments that it can start. Expired leases are taken back first. Returns {state, claims: [{rollout, lease_id, task, environment}]}.';
@@ -637,17 +758,16 @@ create function internal.give_back(of_worker_id uuid, lease_ids uuid[], reason t
 language plpgsql security definer set search_path = ''
 as $$
 declare
+  held uuid[] := array(select l.rollout_id from internal.leases l where l.worker_id = of_worker_id and l.lease_id = any (lease_ids));
   of_rollout_id uuid;
-  released integer := 0;
 begin
-  for of_rollout_id in select l.rollout_id from internal.leases l where l.worker_id = of_worker_id and l.lease_id = any (lease_ids) order by l.rollout_id loop
-    perform 1 from public.rollouts r where r.id = of_rollout_id for update;
-    perform 1 from internal.leases l where l.rollout_id = of_rollout_id and l.worker_id = of_worker_id and l.lease_id = any (lease_ids) for update;
-    continue when not found;
+  perform 1 from public.rollouts r where r.id = any (held) order by r.id for update;
+  held := array(select l.rollout_id from internal.leases l where l.rollout_id = any (held) and l.lease_id = any (lease_ids) order by l.rollout_id for update);
+  perform internal.lock_evaluations(held);
+  foreach of_rollout_id in array held loop
     perform internal.put_back(of_rollout_id, reason, counts);
-    released := released + 1;
   end loop;
-  return released;
+  return cardinality(held);
 end
 $$;
 
@@ -687,6 +807,7 @@ declare
   others uuid;
 begin
   perform 1 from public.rollouts r where r.id = any (rollout_ids) order by r.id for update;
+  perform internal.lock_evaluations(rollout_ids);
   select i into missing from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i) limit 1;
   if missing is not null then
     raise exception using errcode = 'OM404', column = 'rollout_id', message = format('rollout %s: unknown id', missing);
@@ -735,16 +856,9 @@ comment on function public.cancel_rollouts is 'Cancel rollouts of the queue: tho
 create function public.delete_rollouts(rollout_ids uuid[]) returns jsonb
 language plpgsql set search_path = ''
 as $$
-declare
-  groups uuid[];
-  g uuid;
 begin
   perform internal.require_editor('delete rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
-  groups := array(select distinct r.group_id from public.rollouts r where r.id = any (rollout_ids) and r.group_id is not null);
   perform internal.stop(rollout_ids, deleting => true);
-  foreach g in array groups loop
-    perform internal.advance_evaluation(g);
-  end loop;
   return jsonb_build_object(
     'deleted', (select coalesce(jsonb_agg(i), '[]') from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i)),
     'stopping', (select coalesce(jsonb_agg(r.id), '[]') from public.rollouts r where r.id = any (rollout_ids)));
@@ -797,31 +911,118 @@ create function internal.leases_now() returns table (rollout_id uuid, worker_id 
 language sql stable security definer set search_path = ''
 as $$ select l.rollout_id, l.worker_id, l.claimed_at, l.expires_at from internal.leases l $$;
 
+create function internal.rollout_cards(rollout_ids uuid[]) returns table (place bigint, card jsonb)
+language sql stable set search_path = '' set jit = off
+as $$
+  -- Rollouts of the queue in the order that was asked for: what a person who watches them wants to know, whatever the length of their texts.
+  select i.place, jsonb_build_object('id', r.id, 'task_id', r.task_id, 'task_description', left(r.task_description, 200), 'environment', r.environment,
+    'training_run_id', r.training_run_id, 'owner_id', case when r.training_run_id is null then r.owner_id else t.owner_id end,
+    'agent', r.agent, 'model', r.model, 'status', r.status, 'status_message', left(r.status_message, 300), 'priority', r.priority,
+    'attempt', r.attempt, 'max_attempts', r.max_attempts, 'provider', r.request ->> 'provider', 'cancelling', r.cancel_requested_at is not null,
+    'worker_id', r.worker_id, 'worker_name', w.name, 'created_at', r.created_at, 'claimed_at', l.claimed_at, 'expires_at', l.expires_at,
+    'started_at', r.started_at, 'finished_at', r.finished_at, 'total_reward', r.total_reward,
+    'turns', coalesce(r.step_count, (select count(*) from public.agent_states a where a.rollout_id = r.id)),
+    'result', left(r.result #>> '{}', 300), 'error', left(r.error, 300), 'video_path', r.video_path, 'logs_path', r.logs_path)
+  from unnest(rollout_ids) with ordinality i (id, place) join public.rollouts r on r.id = i.id
+  left join internal.leases_now() l on l.rollout_id = r.id left join public.workers w on w.id = r.worker_id
+  left join public.training_runs t on t.id = r.training_run_id
+$$;
+
+create function internal.cards_of(rollout_ids uuid[]) returns jsonb
+language sql stable set search_path = ''
+as $$ select coalesce(jsonb_agg(c.card order by c.place), '[]') from internal.rollout_cards(rollout_ids) c $$;
+
+create function internal.workers_now() returns table (id uuid, name text, host text, pid integer, version text, max_rollouts integer, providers text[], state text, infra jsonb,
+  owner_id uuid, heartbeat_at timestamptz, started_at timestamptz, stopped_at timestamptz, is_silent boolean, held bigint, held_since timestamptz)
+language sql stable set search_path = ''
+as $$
+  -- A worker is silent if it has not renewed its leases for as long as they usually last. Those that stopped are shown for an hour.
+  select w.id, w.name, w.host, w.pid, w.version, w.max_rollouts, w.providers, w.state, w.infra, w.owner_id, w.heartbeat_at, w.started_at, w.stopped_at,
+    w.state <> 'stopped' and w.heartbeat_at < now() - interval '1 minute', coalesce(l.held, 0), l.held_since
+  from public.workers w left join (
+    select h.worker_id, count(*) as held, min(h.claimed_at) as held_since from internal.leases_now() h group by h.worker_id) l on l.worker_id = w.id
+  where w.state <> 'stopped' or w.stopped_at > now() - interval '1 hour'
+$$;
+
 create function public.queue_overview(listed integer default 100) returns jsonb
 language plpgsql stable set search_path = '' set jit = off
 as $$
 begin
   perform internal.check_range('listed', listed, 0, 1000);
-  return jsonb_build_object(
-    'waiting', (select count(*) from public.rollouts r where r.status = 'pending' and r.request is not null),
-    'held_count', (select count(*) from internal.leases_now()),
-    'oldest_waiting_at', (select min(r.created_at) from public.rollouts r where r.status = 'pending' and r.request is not null),
-    'next', (select coalesce(jsonb_agg(to_jsonb(n)), '[]') from (
-        select r.id, r.task_id, left(r.task_description, 200) as task_description, r.environment, r.agent, r.model, r.priority, r.attempt, r.created_at, r.request ->> 'provider' as provider
-        from public.rollouts r where r.status = 'pending' and r.request is not null order by r.priority desc, r.created_at, r.id limit listed) n),
-    'held', (select coalesce(jsonb_agg(to_jsonb(h) order by h.claimed_at, h.id), '[]') from (
-        select r.id, r.task_id, left(r.task_description, 200) as task_description, r.environment, r.agent, r.model, r.status, r.attempt, r.created_at, r.started_at,
-          l.worker_id, l.claimed_at, l.expires_at, r.cancel_requested_at is not null as cancelling,
-          (select count(*) from public.agent_states a where a.rollout_id = r.id) as turns
-        from internal.leases_now() l join public.rollouts r on r.id = l.rollout_id order by l.claimed_at, r.id limit listed) h),
-    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.heartbeat_at desc, w.id), '[]') from (
-        select w.id, w.name, w.host, w.pid, w.version, w.max_rollouts, w.providers, w.state, w.infra, w.heartbeat_at, w.started_at, w.stopped_at,
-          (select count(*) from internal.leases_now() l where l.worker_id = w.id) as held,
-          w.state <> 'stopped' and w.heartbeat_at < now() - interval '1 minute' as is_silent
-        from public.workers w where w.state <> 'stopped' or w.stopped_at > now() - interval '1 hour' order by w.heartbeat_at desc, w.id limit listed) w));
+  return (
+    with waiting as materialized (
+      select r.request ->> 'provider' as provider, count(*) as rollouts, min(r.created_at) as oldest_at
+      from public.rollouts r where r.status = 'pending' and r.request is not null group by r.request ->> 'provider'
+    ), workers as materialized (select n.*, case when n.is_silent then 'silent' else n.state end as health from internal.workers_now() n
+    ), leases as materialized (select l.rollout_id, l.claimed_at from internal.leases_now() l)
+    select jsonb_build_object(
+      'waiting', (select coalesce(sum(w.rollouts), 0) from waiting w),
+      'oldest_waiting_at', (select min(w.oldest_at) from waiting w),
+      'held_count', (select count(*) from leases),
+      'health', (select jsonb_build_object('active', count(*) filter (where w.health = 'active'), 'draining', count(*) filter (where w.health = 'draining'),
+          'silent', count(*) filter (where w.health = 'silent'), 'stopped', count(*) filter (where w.health = 'stopped'),
+          'places', coalesce(sum(w.max_rollouts) filter (where w.health = 'active'), 0)) from workers w),
+      -- Rollouts that no worker can take would wait forever.
+      'unserved', (select coalesce(jsonb_agg(jsonb_build_object('provider', w.provider, 'rollouts', w.rollouts) order by w.provider), '[]') from waiting w
+          where not exists (select 1 from workers k where k.health = 'active' and (w.provider = 'none' or w.provider = any (k.providers)))),
+      'next', internal.cards_of(array(
+          select r.id from public.rollouts r where r.status = 'pending' and r.request is not null order by r.priority desc, r.created_at, r.id limit listed)),
+      'held', internal.cards_of(array(select l.rollout_id from leases l order by l.claimed_at, l.rollout_id limit listed)),
+      -- What needs a person comes first: there may be more than are listed.
+      'workers', (select coalesce(jsonb_agg(to_jsonb(w) - '{health,place}'::text[] order by w.place), '[]') from (
+          select k.*, row_number() over (order by array_position(array['silent', 'draining', 'active', 'stopped'], k.health), k.held_since, k.heartbeat_at desc, k.id) as place
+          from workers k order by place limit listed) w)));
 end
 $$;
-comment on function public.queue_overview is 'The queue: how many rollouts wait, which are next, which are held by which worker and for how long, and the workers with their health.';
+comment on function public.queue_overview is 'The queue: how many rollouts wait, which are next, which are held by which worker and for how long, the workers with their health, and waiting rollouts that no worker can take.';
+
+-- Watching ------------------------------------------------------------------------------------------------------------------------
+
+create function public.watch_rollouts(requested_at timestamptz default null, task_id uuid default null, listed integer default 60) returns jsonb
+language plpgsql stable set search_path = '' set jit = off
+as $$
+#variable_conflict use_variable
+-- Rollouts that were asked for in one request have the same created_at. Of a task, the newest that have not ended.
+begin
+  perform internal.check_range('listed', listed, 0, 1000);
+  if num_nonnulls(requested_at, task_id) <> 1 then
+    raise exception using errcode = 'OM400', column = 'requested_at', message = 'requested_at or task_id is required, and not both';
+  end if;
+  return (
+    with watched as materialized (
+      select r.id, r.status, r.priority, r.created_at, r.started_at, r.finished_at from public.rollouts r where r.created_at = requested_at and r.request is not null
+      union all
+      select n.id, n.status, n.priority, n.created_at, n.started_at, n.finished_at
+      from (select r.* from public.rollouts r where r.task_id = task_id order by r.created_at desc, r.id limit 1000) n
+      where n.request is not null and not internal.is_ended(n.status)
+    ), counted as (select w.status, count(*) as rollouts from watched w group by w.status)
+    select jsonb_build_object(
+      'counts', (select coalesce(jsonb_object_agg(c.status, c.rollouts), '{}') from counted c),
+      -- Those that run, then those that ended last, then those that are next.
+      'rollouts', internal.cards_of(array(
+        select w.id from watched w
+        order by case when w.status = 'pending' then 2 when internal.is_ended(w.status) then 1 else 0 end, w.finished_at desc, w.priority desc, w.created_at, w.id limit listed))));
+end
+$$;
+comment on function public.watch_rollouts is 'Rollouts of the queue to watch: those of one request (by its created_at), or those of a task that have not ended. Returns {counts by status, rollouts}.';
+
+create function public.request_choices() returns jsonb
+language plpgsql stable set search_path = '' set jit = off
+as $$
+begin
+  return (
+    with lately as materialized (
+      select r.agent, r.model, r.created_at from public.rollouts r where r.rewound_at is null order by r.created_at desc, r.id limit 2000)
+    select jsonb_build_object(
+      'agents', (select coalesce(jsonb_agg(a.agent order by a.last_at desc, a.agent), '[]')
+        from (select l.agent, max(l.created_at) as last_at from lately l where l.agent is not null group by l.agent order by last_at desc, l.agent limit 50) a),
+      'models', (select coalesce(jsonb_agg(m.model order by m.last_at desc, m.model), '[]')
+        from (select l.model, max(l.created_at) as last_at from lately l where l.model is not null group by l.model order by last_at desc, l.model limit 50) m),
+      'environments', (select coalesce(jsonb_agg(jsonb_build_object('name', e.name, 'kind', e.kind) order by e.name), '[]')
+        from (select v.name, v.kind from public.environments v order by v.name limit 500) e)));
+end
+$$;
+comment on function public.request_choices is 'What a request for rollouts may name: agents and models of the newest rollouts, and environments.';
 
 -- Results of a task by agent and model ------------------------------------------------------------------------------------------
 
@@ -860,19 +1061,23 @@ comment on function public.task_results is 'Results of the newest rollouts of a 
 
 -- Rights --------------------------------------------------------------------------------------------------------------------------
 
-revoke execute on function internal.require_editor, internal.owner_to_match, internal.may_act, internal.set_aside, internal.put_back, internal.reclaim_expired,
-  internal.advance_evaluation, internal.follow_rollout, internal.check_request, internal.whole_number, internal.find_task, internal.cache_key, internal.derived_id,
-  internal.queue_rollouts, internal.task_references, internal.check_total, internal.require_run_of_mine, internal.as_uuid, internal.make_evaluation, internal.make_group,
+revoke execute on function internal.require_editor, internal.owner_to_match, internal.may_act, internal.set_aside, internal.put_back, internal.lock_evaluations, internal.reclaim_expired,
+  internal.advance_evaluation, internal.advance_evaluations, internal.leave_evaluations, internal.recount_evaluations, internal.delete_ended, internal.check_request, internal.whole_number, internal.find_task, internal.cache_key, internal.derived_id,
+  internal.plan_rollouts, internal.add_rollouts, internal.task_references, internal.check_total, internal.require_run_of_mine, internal.as_uuid, internal.make_evaluation, internal.add_groups,
   internal.tasks_to_evaluate, internal.save_worker, internal.beat_worker, internal.drain_workers, internal.claim, internal.claim_of, internal.check_lease_seconds,
-  internal.renew, internal.give_back, internal.leases_of, internal.require_rollouts, internal.stop, internal.requeue, internal.leases_now, internal.pass_at from public;
-grant execute on function internal.require_editor, internal.owner_to_match, internal.may_act, internal.reclaim_expired, internal.advance_evaluation, internal.check_request,
-  internal.whole_number, internal.find_task, internal.queue_rollouts, internal.derived_id, internal.task_references, internal.check_total, internal.require_run_of_mine, internal.as_uuid,
-  internal.make_evaluation, internal.make_group, internal.tasks_to_evaluate, internal.save_worker, internal.beat_worker, internal.drain_workers, internal.claim, internal.claim_of,
-  internal.check_lease_seconds, internal.renew, internal.give_back, internal.leases_of, internal.require_rollouts, internal.stop, internal.requeue, internal.leases_now, internal.pass_at
+  internal.renew, internal.give_back, internal.leases_of, internal.require_rollouts, internal.stop, internal.requeue, internal.leases_now, internal.pass_at,
+  internal.rollout_cards, internal.cards_of, internal.workers_now from public;
+grant execute on function internal.require_editor, internal.owner_to_match, internal.reclaim_expired, internal.check_request,
+  internal.whole_number, internal.find_task, internal.plan_rollouts, internal.add_rollouts, internal.derived_id, internal.task_references, internal.check_total, internal.require_run_of_mine, internal.as_uuid,
+  internal.make_evaluation, internal.add_groups, internal.tasks_to_evaluate, internal.save_worker, internal.beat_worker, internal.drain_workers, internal.claim, internal.claim_of,
+  internal.check_lease_seconds, internal.renew, internal.give_back, internal.leases_of, internal.require_rollouts, internal.stop, internal.requeue, internal.leases_now, internal.pass_at,
+  internal.rollout_cards, internal.cards_of, internal.workers_now
   to authenticated, service_role;
 revoke execute on function public.request_rollouts, public.request_evaluation, public.register_worker, public.stop_workers, public.claim_rollouts, public.renew_rollouts,
-  public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results
+  public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results,
+  public.watch_rollouts, public.request_choices
   from public, anon, authenticated, service_role;
 grant execute on function public.request_rollouts, public.request_evaluation, public.register_worker, public.stop_workers, public.claim_rollouts, public.renew_rollouts,
-  public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results
+  public.release_rollouts, public.retire_worker, public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts, public.queue_overview, public.task_results,
+  public.watch_rollouts, public.request_choices
   to authenticated, service_role;

@@ -68,28 +68,37 @@ def test_a_file_is_previewed_uploaded_and_updated_by_a_second_upload(
     assert TaskManager.get_by_external_id("a", environment="upload-house")["expected_answer"] == "hall"
 
 
-def test_each_bad_entry_is_named_with_its_reason_and_the_good_ones_go_in(
+def test_each_bad_entry_is_named_with_its_field_and_the_good_ones_go_in(
     page: Page, tasks_json: Callable[[Any], Path]
 ) -> None:
     entries = [
         "x",
-        {"task": "no id"},
+        {"task": "a task without an id"},
         {"id": "e"},
         {"id": "f", "task": " "},
+        {"id": "../../x", "task": "t"},
         {"id": "ok", "task": "t"},
         {"id": "ok", "task": "u"},
     ]
+    dialog = choose(page, tasks_json("\n".join(json.dumps(entry) for entry in entries[1:])), environment="upload-lines")
+    dialog.get_by_role("button", name="Upload 6 tasks").click()
+    expect(dialog.get_by_role("list", name="Problems")).to_contain_text("Entry 1: task is required")
+
     dialog = choose(page, tasks_json(entries), environment="upload-bad")
+    dialog.get_by_role("button", name="Upload 7 tasks").click()
     problems = dialog.get_by_role("list", name="Problems")
     for line in (
-        "Entry 1: an object is expected, not string",
-        'Entry 2: "id" is missing',
-        'Entry 3: "task" is missing',
-        'Entry 4: "task" is empty',
-        'Entry 6: "id" "ok" is that of entry 5 already',
+        "Entry 0: an object is expected",
+        "Entry 2: task is required",
+        "Entry 3: task must not be empty",
+        "Entry 4: id reads as a path to another folder",
+        "Entry 6: id entry 5 has the same id",
     ):
         expect(problems).to_contain_text(line)
-    expect(dialog.get_by_role("button", name="Upload 1 task")).to_be_enabled()
+    dialog.get_by_role("button", name="Upload the other 2 tasks").click()
+    expect(dialog.get_by_text("2 written")).to_be_visible()
+    page.goto("/tasks?environment=upload-bad")
+    expect(page.get_by_role("link", name="a task without an id")).to_be_visible()
 
 
 @pytest.mark.parametrize(

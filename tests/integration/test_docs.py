@@ -88,7 +88,7 @@ PRINTED = {
     "tasks.md": ["entry 2: external_id: ", "fail answer.total: 12.5 is expected, not 12.6", "'to': 'pass', 'count': 1"],
     "managers.md": [
         "Find the red ball 10.5",
-        "status must be one of pending, running, success",
+        "status must be one of pending, provisioning, running, success",
         "cannot go from success to running",
     ],
 }

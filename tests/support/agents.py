@@ -134,7 +134,6 @@ class Remembered:
         self.media: list[dict[str, Any]] = []
 
     def log_turn(self, **fields: Any) -> str:
-        # Copied as JSON would be, so that a later change of a message shows.
         self.turns.append({name: value for name, value in fields.items() if value is not None})
         return f"turn-{len(self.turns)}"
 

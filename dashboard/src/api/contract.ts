@@ -53,6 +53,7 @@ const shownRollout = {
   step_count: maybe(count),
   step: maybe(count),
   episode_number: maybe(count),
+  agent: maybe(text),
   model: maybe(text),
   policy_version: maybe(count),
   error: maybe(text),
@@ -353,62 +354,78 @@ const taskHistory = fields({
 
 // The queue --------------------------------------------------------------------------------------------------------------
 
-const queuedRollout = v.looseObject({ id, status: rolloutStatus });
-const workerState = v.picklist(WORKER_STATES);
+/** A rollout of the queue, with the beginnings of its texts. */
+const queued = {
+  id,
+  task_id: maybe(id),
+  task_description: text,
+  environment: text,
+  training_run_id: maybe(id),
+  /** Who may change it besides admins: the owner of its run, or its own. */
+  owner_id: maybe(id),
+  agent: text,
+  model: maybe(text),
+  status: rolloutStatus,
+  status_message: maybe(text),
+  priority: count,
+  attempt: count,
+  max_attempts: count,
+  /** The kind of environment that its worker must be able to start. */
+  provider: text,
+  cancelling: flag,
+  worker_id: maybe(id),
+  worker_name: maybe(text),
+  created_at: time,
+  claimed_at: maybe(time),
+  expires_at: maybe(time),
+  started_at: maybe(time),
+  finished_at: maybe(time),
+  total_reward: maybe(double),
+  turns: count,
+  result: maybe(text),
+  error: maybe(text),
+  video_path: maybe(text),
+  logs_path: maybe(text),
+};
 
-/** What a worker gets: all that it needs to work on a rollout. */
+const nothing = v.null();
+const waiting = {
+  ...queued,
+  ...{ worker_id: nothing, worker_name: nothing, claimed_at: nothing, expires_at: nothing },
+  ...{ started_at: nothing, finished_at: nothing, total_reward: nothing, result: nothing, error: nothing },
+  ...{ video_path: nothing, logs_path: nothing },
+};
+const held = { ...queued, worker_id: id, claimed_at: time, expires_at: time, finished_at: nothing };
+
+const worker = fields({
+  id,
+  name: text,
+  host: maybe(text),
+  pid: maybe(count),
+  version: maybe(text),
+  max_rollouts: count,
+  providers: list(text),
+  state: v.picklist(WORKER_STATES),
+  infra: json,
+  owner_id: maybe(id),
+  heartbeat_at: time,
+  started_at: time,
+  stopped_at: maybe(time),
+  /** It has not renewed its leases for a minute. */
+  is_silent: flag,
+  held: count,
+  /** Since when it has the oldest of them. */
+  held_since: maybe(time),
+});
+
 const claim = fields({
-  rollout: queuedRollout,
+  rollout: row,
   lease_id: id,
   task: maybe(v.looseObject({ id, validators: list(row) })),
-  /** Null for an environment that nobody described. */
   environment: maybe(fields({ id, name: text, version: count, kind: maybe(text), spec: json })),
 });
 
-const waitingRollout = {
-  id,
-  task_id: maybe(id),
-  task_description: maybe(text),
-  environment: text,
-  agent: text,
-  model: maybe(text),
-  attempt: count,
-  created_at: time,
-};
-
-const queueOverview = fields({
-  waiting: count,
-  oldest_waiting_at: maybe(time),
-  next: list(fields({ ...waitingRollout, priority: count, provider: text })),
-  held: list(fields({
-    ...waitingRollout,
-    status: rolloutStatus,
-    started_at: maybe(time),
-    worker_id: id,
-    claimed_at: time,
-    expires_at: time,
-    cancelling: flag,
-    turns: count,
-  })),
-  workers: list(fields({
-    id,
-    name: text,
-    host: maybe(text),
-    pid: maybe(count),
-    version: maybe(text),
-    max_rollouts: count,
-    providers: list(text),
-    state: workerState,
-    infra: json,
-    heartbeat_at: time,
-    started_at: time,
-    stopped_at: maybe(time),
-    held: count,
-    is_silent: flag,
-  })),
-});
-
-const taskResult = fields({
+const resultsOfAgent = fields({
   agent: maybe(text),
   model: maybe(text),
   rollouts: count,
@@ -422,7 +439,7 @@ const taskResult = fields({
   input_tokens: maybe(count),
   output_tokens: maybe(count),
   last_at: time,
-  /** The probability that one of k rollouts solves the task, by k; null without a completed one. */
+  /** By k: the probability that one of k rollouts solves the task. */
   pass_at: maybe(v.record(text, number)),
 });
 
@@ -435,9 +452,9 @@ type Called = {
 }[keyof Functions];
 
 export const results = {
-  cancel_rollouts: list(queuedRollout),
+  cancel_rollouts: list(row),
   change_status: v.looseObject({ id, status: text }),
-  claim_rollouts: fields({ state: workerState, claims: list(claim) }),
+  claim_rollouts: fields({ state: v.picklist(WORKER_STATES), claims: list(claim) }),
   compare_evaluations: fields({
     evaluation,
     baseline: evaluation,
@@ -471,19 +488,36 @@ export const results = {
     rollout: v.looseObject({ id, status: rolloutStatus }),
     override: v.looseObject({ id, verdict: maybe(v.picklist(OVERRIDE_VERDICTS)), reason: text }),
   }),
-  queue_overview: queueOverview,
+  queue_overview: fields({
+    waiting: count,
+    oldest_waiting_at: maybe(time),
+    held_count: count,
+    /** How many workers are how; places: how many rollouts the active ones can work on at the same time. */
+    health: fields({ active: count, draining: count, silent: count, stopped: count, places: count }),
+    /** Waiting rollouts of environments that no active worker can start. */
+    unserved: list(fields({ provider: text, rollouts: count })),
+    next: list(fields(waiting)),
+    held: list(fields(held)),
+    workers: list(worker),
+  }),
   register_worker: fields({ worker_id: id }),
   release_rollouts: count,
   renew_rollouts: fields({
-    state: workerState,
+    state: v.picklist(WORKER_STATES),
     leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),
   }),
-  request_evaluation: fields({ evaluation: row, rollouts: list(queuedRollout) }),
-  request_rollouts: fields({ rollouts: list(queuedRollout), reused: list(id) }),
+  request_choices: fields({
+    agents: list(text),
+    models: list(text),
+    environments: list(fields({ name: text, kind: maybe(text) })),
+  }),
+  request_evaluation: fields({ evaluation: row, rollouts: list(row) }),
+  request_rollouts: fields({ rollouts: list(v.looseObject({ id, created_at: time })), reused: list(id) }),
   resume_run: fields({ rewinds: list(count), next_step: count, next_episode: count }),
   retire_worker: count,
-  retry_rollouts: list(queuedRollout),
+  retry_rollouts: list(row),
   rollout_outline: outline,
+  rollout_result: maybe(fields({ text, chars: count })),
   rollout_rewards: list(fields({ reward_type: text, sum: double, count, min: double, max: double })),
   rollout_turns: list(turn),
   run_facets: fields({
@@ -511,10 +545,17 @@ export const results = {
   stop_workers: count,
   task_facets: fields({ environments: list(text), splits: list(text) }),
   task_history: taskHistory,
-  task_results: list(taskResult),
+  task_results: list(resultsOfAgent),
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,
+  /** When each turn begins in the video, for turns that say so. */
+  video_times: fields({ step_numbers: list(count), seconds: list(number) }),
+  watch_rollouts: fields({
+    /** How many have which status. */
+    counts: v.record(text, count),
+    rollouts: list(fields(queued)),
+  }),
 } satisfies Record<Called, v.GenericSchema>;
 
 /** Views of which the generated types know less than the database does: which columns are never null. */

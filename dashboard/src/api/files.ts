@@ -61,6 +61,23 @@ export async function saveFile(bucket: string, path: string): Promise<void> {
   link.click();
 }
 
+/** The last bytes of a text, and whether there is more before them. */
+export async function readEnd(bucket: string, path: string, bytes: number, signal: AbortSignal) {
+  const answer = await fetch(await signedAddress(bucket, path, false), {
+    headers: { range: `bytes=-${bytes}` },
+    signal,
+  });
+  // An empty file has no last bytes.
+  if (answer.status === 416) return { text: "", isCut: false };
+  if (!answer.ok) throw new RequestError(`The file could not be read (${answer.status}).`, String(answer.status));
+  const all = await answer.arrayBuffer();
+  const [, first] = /^bytes (\d+)-/.exec(answer.headers.get("content-range") ?? "") ?? [];
+  const isCut = all.byteLength > bytes || Number(first ?? 0) > 0;
+  const text = new TextDecoder().decode(all.slice(-bytes));
+  // It may begin within a line, even within a character.
+  return { text: isCut ? text.slice(text.indexOf("\n") + 1) : text, isCut };
+}
+
 /** The last bytes of a text; `size` is how long it was when it was listed. */
 export async function readTail(
   bucket: string,

@@ -129,7 +129,7 @@ function portions(groups: StepGroup[]): string[][] {
 
 export const LOOSE_PAGE = 50;
 const LOOSE =
-  "id, training_run_id, group_id, task_id, task_description, environment, source, status, total_reward, step_count, step, episode_number, model, policy_version, error, started_at, finished_at, created_at, rewound_at";
+  "id, training_run_id, group_id, task_id, task_description, environment, source, status, total_reward, step_count, step, episode_number, agent, model, policy_version, error, started_at, finished_at, created_at, rewound_at";
 export type LooseRollout = Omit<FoundRollout, "run_name" | "overridden" | "match">;
 
 /** Rollouts made at a step outside of any group, the oldest first. */

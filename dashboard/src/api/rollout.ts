@@ -5,7 +5,8 @@ import type { Results } from "./contract.ts";
 
 export type { Json };
 
-export type Rollout = Row<"rollouts"> & {
+/** Without its answer, which may be long: that is read apart. */
+export type Rollout = Omit<Row<"rollouts">, "result"> & {
   training_runs: { id: string; name: string; owner_id: string | null } | null;
   rollout_groups: { number: number; task_description: string | null } | null;
   tasks: { id: string; name: string | null; description: string | null } | null;
@@ -32,7 +33,13 @@ export const CUT_CHARS = 3_000;
 type JsonColumn = "info" | "model_response";
 type TextColumn = "observation" | "action" | "thought" | "memory_summary";
 
-const WITH_PLACE = "*, training_runs(id, name, owner_id), rollout_groups(number, task_description)" as const;
+const COLUMNS =
+  `id, training_run_id, group_id, task_id, source, environment, episode_number, step, task_description, status,
+  status_message, status_change_id, total_reward, step_count, error, agent, model, policy_version, seed, input_tokens,
+  output_tokens, cost_usd, video_path, logs_path, metadata, request, priority, worker_id, lease_id, attempt, max_attempts,
+  attempt_of, cancel_requested_at, delete_requested, cache_key, owner_id, timeline, rewound_at, started_at, finished_at,
+  created_at, updated_at` as const;
+const WITH_PLACE = `${COLUMNS}, training_runs(id, name, owner_id), rollout_groups(number, task_description)` as const;
 const WITH_TASK = `${WITH_PLACE}, tasks(id, name, description)` as const;
 
 // The tables of tasks are not there for visitors, so a task is only asked for where someone is signed in.
@@ -40,6 +47,35 @@ export async function readRollout(id: string, signedIn: boolean): Promise<Rollou
   const rollouts = supabase().from("rollouts");
   if (signedIn) return await answered(rollouts.select(WITH_TASK).eq("id", id).single());
   return { ...await answered(rollouts.select(WITH_PLACE).eq("id", id).single()), tasks: null };
+}
+
+/** The row as it is stored, its answer too. */
+export async function readRawRollout(id: string): Promise<Json> {
+  return await answered(supabase().from("rollouts").select("*").eq("id", id).single()) as Json;
+}
+
+export function readResult(id: string, signal?: AbortSignal): Promise<Results["rollout_result"]> {
+  return rpc("rollout_result", { rollout_id: id, max_chars: CUT_CHARS }, signal);
+}
+
+export async function readWholeResult(id: string): Promise<string> {
+  return pretty((await answered(supabase().from("rollouts").select("result").eq("id", id).single())).result);
+}
+
+export function readVideoTimes(id: string, signal?: AbortSignal): Promise<Results["video_times"]> {
+  return rpc("video_times", { rollout_id: id }, signal);
+}
+
+/** Attempts at this rollout that were set aside, the last first. */
+export async function readAttempts(id: string) {
+  const rows = supabase().from("rollouts").select("id, attempt, status, status_message, step_count")
+    .eq("attempt_of", id).order("id", { ascending: false }).limit(100);
+  return await answered(rows);
+}
+
+/** null: it stopped long ago and was forgotten. */
+export async function readWorkerName(id: string): Promise<string | null> {
+  return (await answered(supabase().from("workers").select("name").eq("id", id).limit(1)))[0]?.name ?? null;
 }
 
 export function readOutline(id: string, signal?: AbortSignal): Promise<Outline> {

@@ -1,6 +1,7 @@
 /** Tasks: what agents are asked, how they do, and bringing in more of them. */
+import { FunctionsHttpError } from "@supabase/supabase-js";
 import type { Row } from "@/database.ts";
-import { answered, rpc, supabase } from "@/supabase.ts";
+import { answered, RequestError, rpc, supabase } from "@/supabase.ts";
 import { uuid5 } from "../../../supabase/functions/_shared/ids.ts";
 import type { Filters, Results } from "./contract.ts";
 
@@ -12,6 +13,7 @@ export type TaskPage = Results["list_tasks"];
 export type ListedTask = TaskPage["tasks"][number];
 export type TaskCursor = NonNullable<TaskPage["next"]>;
 export type TaskHistory = Results["task_history"];
+export type TaskResults = Results["task_results"];
 
 export function listTasks(filters: TaskFilters, after: TaskCursor | null, signal: AbortSignal): Promise<TaskPage> {
   return rpc("list_tasks", { filters, after, page_size: 50 }, signal);
@@ -33,16 +35,9 @@ export function taskHistory(id: string, signal: AbortSignal): Promise<TaskHistor
   return rpc("task_history", { task_id: id }, signal);
 }
 
-/** A task as it is to be written; its id follows from its environment and external id, as in the Python package. */
-export interface NewTask {
-  id: string;
-  external_id: string;
-  environment: string | null;
-  name: string | null;
-  description: string;
-  expected_answer: string | null;
-  split: string | null;
-  metadata: Record<string, unknown>;
+/** How the newest rollouts of a task went, by agent and model. */
+export function taskResults(id: string, signal: AbortSignal): Promise<TaskResults> {
+  return rpc("task_results", { task_id: id }, signal);
 }
 
 const NAMESPACE = "e2a7519d-8088-4d57-8dbf-f9f4cf31e13d";
@@ -61,23 +56,84 @@ export async function knownTasks(ids: string[], signal?: AbortSignal): Promise<S
   return known;
 }
 
-export interface Refusal {
-  index: number;
+/** An entry of a file, and where in it. */
+export interface Entry {
+  /** From 0. */
+  place: number;
+  value: unknown;
+}
+
+/** Why an entry is not taken. */
+export interface Problem {
+  /** null: the file as a whole. */
+  place: number | null;
+  field: string | null;
   message: string;
 }
 
-/** Write tasks in batches; says which were refused and why. The rest is written. */
-export async function writeTasks(tasks: NewTask[], progress: (written: number) => void): Promise<Refusal[]> {
-  const refused: Refusal[] = [];
-  const batch = 200;
-  for (let from = 0; from < tasks.length; from += batch) {
-    // Null would clear what an earlier upload said.
-    const part = tasks.slice(from, from + batch).map((task) =>
-      Object.fromEntries(Object.entries(task).filter(([, value]) => value !== null))
-    );
-    const answer = await rpc("ingest", { batch: { tasks: part } });
-    refused.push(...answer.refused.map(({ index, message }) => ({ index: index + from, message })));
-    progress(Math.min(tasks.length, from + batch));
+export interface Uploaded {
+  written: number;
+  problems: Problem[];
+  /** Entries that nothing is wrong with, but that came with some that are. */
+  left: Entry[];
+}
+
+const MOST_AT_ONCE = 5_000;
+const MOST_CHARS = 4_000_000;
+
+/** Entries in parts that the function takes, as JSON. */
+export function partsOf(entries: Entry[]): { entries: Entry[]; json: string }[] {
+  const parts: { entries: Entry[]; texts: string[]; chars: number }[] = [];
+  for (const entry of entries) {
+    const text = JSON.stringify(entry.value);
+    const last = parts.at(-1);
+    if (last && last.entries.length < MOST_AT_ONCE && last.chars + text.length <= MOST_CHARS) {
+      last.entries.push(entry);
+      last.texts.push(text);
+      last.chars += text.length;
+    } else parts.push({ entries: [entry], texts: [text], chars: text.length });
   }
-  return refused;
+  return parts.map(({ entries, texts }) => ({ entries, json: `[${texts.join(",")}]` }));
+}
+
+/** Send entries; of a part in which one is wrong nothing is written. */
+export async function uploadTasks(
+  entries: Entry[],
+  environment: string | null,
+  key: string,
+  progress: (sent: number) => void,
+): Promise<Uploaded> {
+  const outcome: Uploaded = { written: 0, problems: [], left: [] };
+  let sent = 0;
+  for (const [number, part] of partsOf(entries).entries()) {
+    const problems = await send(part, environment, `${key} ${number}`);
+    const wrong = new Set(problems.map(({ place }) => place));
+    if (problems.length === 0) outcome.written += part.entries.length;
+    else outcome.left.push(...part.entries.filter(({ place }) => !wrong.has(place)));
+    outcome.problems.push(...problems);
+    progress(sent += part.entries.length);
+  }
+  return outcome;
+}
+
+interface Refused {
+  error?: { code?: string; message?: string; details?: unknown };
+}
+
+async function send(part: { entries: Entry[]; json: string }, environment: string | null, key: string) {
+  const { error } = await supabase().functions.invoke("tasks/upload", {
+    body: `{"tasks":${part.json},"environment":${JSON.stringify(environment)}}`,
+    headers: { "content-type": "application/json", "idempotency-key": key },
+  });
+  if (!error) return [];
+  if (!(error instanceof FunctionsHttpError)) throw RequestError.offline();
+  const refused: Refused["error"] = ((await error.context.json().catch(() => ({}))) as Refused).error;
+  const details = Array.isArray(refused?.details) ? refused.details as { index: number }[] : [];
+  if (details.length === 0) {
+    throw new RequestError(
+      refused?.message ?? `The server refused it (${error.context.status}).`,
+      refused?.code ?? null,
+    );
+  }
+  return details.map(({ index, ...told }) => ({ ...told, place: part.entries[index]?.place ?? null })) as Problem[];
 }

@@ -40,6 +40,13 @@ export function useMayChange(ownerId: string | null | undefined): boolean {
   return person?.role === "admin" || (person?.role === "editor" && person.id === ownerId);
 }
 
+/** Why the person may not ask for work or change it; null: they may. The database decides, this only tells in time. */
+export function useWhyNot(): string | null {
+  const { person } = useAccess();
+  if (!person) return "Sign in to do this.";
+  return person.role === "viewer" ? "You are a viewer here: ask an admin to make you an editor." : null;
+}
+
 async function personOf(session: Session | null): Promise<Person | null> {
   if (!session) return null;
   const { id, email } = session.user;

@@ -17,6 +17,7 @@ import {
   IconChartLine,
   IconListDetails,
   IconMoon,
+  IconPlayerPlay,
   IconStack2,
   IconSun,
   IconTarget,
@@ -34,6 +35,7 @@ const PLACES = [
   { to: "/runs", label: "Runs", icon: IconChartLine },
   { to: "/rollouts", label: "Rollouts", icon: IconListDetails },
   { to: "/tasks", label: "Tasks", icon: IconTarget },
+  { to: "/queue", label: "Queue", icon: IconPlayerPlay },
 ];
 
 export function Shell() {

@@ -1,11 +1,14 @@
 import { Badge } from "@mantine/core";
 import type { EvaluationStatus, JobStatus, RolloutStatus, RunStatus, StepStatus, Verdict } from "@/database.ts";
 
-type Shown = RunStatus | StepStatus | EvaluationStatus | RolloutStatus | JobStatus | Verdict | "stalled";
+type Shown = RunStatus | StepStatus | EvaluationStatus | RolloutStatus | JobStatus | Verdict | Told;
+/** What is told of runs, of rollouts on their way and of workers in place of a status. */
+type Told = "stalled" | "waiting" | "verifying" | "cancelling" | "active" | "draining" | "silent" | "stopped";
 
 const COLORS: Record<Shown, string> = {
   pending: "gray",
   queued: "gray",
+  provisioning: "blue",
   running: "blue",
   completed: "green",
   success: "green",
@@ -19,10 +22,17 @@ const COLORS: Record<Shown, string> = {
   truncated: "yellow",
   timeout: "yellow",
   cancelled: "gray",
+  waiting: "gray",
+  verifying: "blue",
+  cancelling: "orange",
+  active: "green",
+  draining: "yellow",
+  silent: "red",
+  stopped: "gray",
 };
 
 /** The history of statuses may know one that is gone. */
-function colorOf(status: string): string {
+export function colorOf(status: string): string {
   const colors: Partial<Record<string, string>> = COLORS;
   return colors[status] ?? "gray";
 }

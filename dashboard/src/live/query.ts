@@ -43,6 +43,8 @@ interface Options {
   enabled?: boolean;
   /** Show the last answer while another is read, as when a filter changes. */
   keep?: boolean;
+  /** Read again after so long, too: that something has not happened sends no signal. */
+  everyMs?: number;
 }
 
 /** Read something of a subject, and again whenever the subject changes. */
@@ -53,6 +55,7 @@ export function useLive<T>(subject: Subject, key: Key, read: Read<T>, options: O
     meta: { subject },
     enabled: options.enabled,
     placeholderData: options.keep ? keepPreviousData : undefined,
+    refetchInterval: options.everyMs,
   });
 }
 

@@ -94,7 +94,9 @@ class BrowserSession:
         try:
             self._loop.run(self._open(), seconds=_START_SECONDS)
         except (self.errors, TimeoutError) as error:
-            raise AgentError(f"the browser could not be started: {_first_line(error)}", code="no_browser") from error
+            said = [line.partition("[err]")[2].strip() for line in str(error).splitlines() if "[err]" in line]
+            reason = "; ".join([_first_line(error), *said[:3]])
+            raise AgentError(f"the browser could not be started: {reason}", code="no_browser") from error
         try:
             self.goto(self.home)
         except self.errors as error:

@@ -12,6 +12,7 @@ __all__ = [
     "LOGS",
     "MEDIA",
     "MODEL_CHECKPOINTS",
+    "TASK_FILES",
     "BucketRules",
     "content_type_for",
     "format_size",
@@ -22,6 +23,7 @@ MODEL_CHECKPOINTS = "model-checkpoints"
 LOGS = "logs"
 EVALUATION_RESULTS = "evaluation-results"
 MEDIA = "media"
+TASK_FILES = "task-files"
 
 _MIB = 1024 * 1024
 _BINARY = "application/octet-stream"
@@ -57,6 +59,7 @@ BUCKETS: dict[str, BucketRules] = {
     LOGS: BucketRules(10 * _MIB, _LOG_TYPES, "compress it (gzip), or rotate it and upload the parts"),
     EVALUATION_RESULTS: BucketRules(50 * _MIB, _TABLE_TYPES, "split it into several files, or compress it"),
     MEDIA: BucketRules(500 * _MIB, None, "shorten or re-encode it"),
+    TASK_FILES: BucketRules(500 * _MIB, None, "leave out of the task's folder what can be downloaded instead"),
 }
 
 _TYPES_BY_EXTENSION = {

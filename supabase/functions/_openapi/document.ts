@@ -66,7 +66,7 @@ const errorSchema = {
 };
 
 /** The document of these functions; the same for the same schemas. */
-export function openApi(operations: Record<string, Operation>) {
+export function openApi(operations: [name: string, operation: Operation][]) {
   return {
     openapi: "3.1.1",
     info: {
@@ -86,11 +86,7 @@ export function openApi(operations: Record<string, Operation>) {
         },
       },
     }],
-    paths: Object.fromEntries(
-      Object.entries(operations).map(([name, operation]) => [`/${name}`, {
-        [operation.method.toLowerCase()]: describe(name, operation),
-      }]),
-    ),
+    paths: pathsOf(operations),
     components: {
       schemas: { Error: errorSchema },
       securitySchemes: SECURITY_SCHEMES,
@@ -99,8 +95,17 @@ export function openApi(operations: Record<string, Operation>) {
   };
 }
 
+function pathsOf(operations: [name: string, operation: Operation][]) {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const [name, operation] of operations) {
+    const methods = paths[`/${name}${operation.path ?? ""}`] ??= {};
+    methods[operation.method.toLowerCase()] = describe(operation.name ?? name, operation);
+  }
+  return paths;
+}
+
 function describe(name: string, operation: Operation) {
-  const { method, auth, summary, description, input, output, errors, example } = operation;
+  const { auth, summary, description, output, errors, example, accepted } = operation;
   // health needs no key and answers a dead database in its own words.
   const statuses = auth.length > 0 ? [...ALWAYS, ...errors].sort() : [405];
   return {
@@ -108,12 +113,12 @@ function describe(name: string, operation: Operation) {
     summary,
     description,
     security: auth.map((access) => ({ [SCHEME_OF[access]]: [] })),
-    ...(input !== null && method === "GET" && { parameters: parameters(operation) }),
-    ...(method === "POST" && {
-      requestBody: { required: true, content: json(jsonSchema(input!), example.input) },
-    }),
+    ...inputOf(operation),
     responses: {
       200: { description: "Done.", content: json(jsonSchema(output), example.output) },
+      ...(accepted && {
+        202: { description: accepted.description, content: json(jsonSchema(accepted.output), accepted.example) },
+      }),
       ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/${status}` }])),
       ...(name === "health" && {
         503: {
@@ -130,13 +135,36 @@ interface Property {
   anyOf?: Property[];
 }
 
-function parameters({ input, example }: Operation) {
-  const properties = jsonSchema(input!).properties as Record<string, Property>;
-  return Object.entries(properties).map(([name, property]) => {
-    // A parameter that is left out is not there; null is for bodies.
-    const { description, ...schema } = property.anyOf?.[0] ?? property;
-    return { name, in: "query", required: false, description, schema, example: example.input[name] };
-  });
+/** The fields of an input are in the path, in the body, or in the query. */
+function inputOf({ method, path = "", input, bodies, example }: Operation) {
+  if (input === null) return {};
+  const properties = Object.entries(jsonSchema(input).properties as Record<string, Property>);
+  const inPath = properties.filter(([name]) => path.includes(`{${name}}`));
+  const others = properties.filter((property) => !inPath.includes(property));
+  const inQuery = method !== "POST" || bodies ? others : [];
+  const parameters = [
+    ...inPath.map(([name, property]) => parameter(name, property, "path", example.input)),
+    ...inQuery.map(([name, property]) => parameter(name, property, "query", example.input)),
+  ];
+  return {
+    ...(parameters.length > 0 && { parameters }),
+    ...(bodies && { requestBody: { required: true, content: contentOf(bodies) } }),
+    ...(!bodies && method === "POST" && others.length > 0 && {
+      requestBody: { required: true, content: json(jsonSchema(input), example.input) },
+    }),
+  };
+}
+
+function parameter(name: string, property: Property, place: "path" | "query", example: Record<string, unknown>) {
+  // A parameter that is left out is not there; null is for bodies.
+  const { description, ...schema } = property.anyOf?.[0] ?? property;
+  return { name, in: place, required: place === "path", description, schema, example: example[name] };
+}
+
+function contentOf(bodies: NonNullable<Operation["bodies"]>) {
+  return Object.fromEntries(
+    Object.entries(bodies).map(([type, { schema, example }]) => [type, { schema: jsonSchema(schema), example }]),
+  );
 }
 
 function json(schema: unknown, example: unknown) {

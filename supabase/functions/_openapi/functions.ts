@@ -20,14 +20,14 @@ export async function functionNames(): Promise<string[]> {
   return listed;
 }
 
-/** What each function says of itself in its schema.ts. */
-export async function readOperations(names: string[]): Promise<Record<string, Operation>> {
+/** What each function says of itself in its schema.ts: one operation, or several at paths below its own. */
+export async function readOperations(names: string[]): Promise<[name: string, operation: Operation][]> {
   const modules = names.map(async (name) => {
-    const { operation } = await import(new URL(`${name}/schema.ts`, FOLDER).href);
-    if (!operation) throw new Error(`functions/${name}/schema.ts exports no operation`);
-    return [name, operation] as const;
+    const { operation, operations = [operation] } = await import(new URL(`${name}/schema.ts`, FOLDER).href);
+    if (!operations[0]) throw new Error(`functions/${name}/schema.ts exports no operation`);
+    return operations.map((one: Operation) => [name, one] as const);
   });
-  return Object.fromEntries(await Promise.all(modules));
+  return (await Promise.all(modules)).flat();
 }
 
 /** The gateway's list: a bundle needs static imports. */

@@ -1147,6 +1147,9 @@ isOneToOne: false
 "renew_rollouts":
 { Args: { "lease_ids": (string)[],"lease_seconds"?: number,"worker_id": string }; Returns: Json
                            },
+"request_choices":
+{ Args: Record<PropertyKey, never>; Returns: Json
+                           },
 "request_evaluation":
 { Args: { "request": Json,"request_id"?: string }; Returns: Json
                            },
@@ -1172,6 +1175,9 @@ isOneToOne: false
       } },
 "rollout_outline":
 { Args: { "rollout_id": string }; Returns: Json
+                           },
+"rollout_result":
+{ Args: { "max_chars"?: number,"rollout_id": string }; Returns: Json
                            },
 "rollout_rewards":
 { Args: { "rollout_id": string }; Returns: Json
@@ -1237,6 +1243,12 @@ isOneToOne: false
                            },
 "turn_generation":
 { Args: { "generation_id": string }; Returns: Json
+                           },
+"video_times":
+{ Args: { "rollout_id": string }; Returns: Json
+                           },
+"watch_rollouts":
+{ Args: { "listed"?: number,"requested_at"?: string,"task_id"?: string }; Returns: Json
                            }
           }
           Enums: {

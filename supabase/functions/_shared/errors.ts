@@ -54,6 +54,9 @@ const OWN: Record<ErrorCode, (message: string, details: unknown) => FunctionErro
 export function fromDatabase(failure: DatabaseFailure, status: number): FunctionError {
   const { code, message } = failure;
   const details = structured(failure.details);
+  if (status === 413) {
+    return new FunctionError(413, "too_large", "more than the database takes at once; send it in parts");
+  }
   // Whatever stands between us and the API, such as a proxy, answers without a code.
   if (!code) return status === 0 || status >= 502 ? unavailable() : internal(failure);
   if (isOwn(code)) return OWN[code](message, details);

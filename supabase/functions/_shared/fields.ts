@@ -76,6 +76,20 @@ function rounded(value: number | RawNumber): number {
   return typeof value === "number" ? value : Number(value.rawJSON);
 }
 
+/** A whole number among query parameters, which are all texts. */
+export function queryInteger(min: number, max: number, usual: number, description: string) {
+  return v.pipe(
+    v.string(),
+    v.description(description),
+    v.metadata({ type: "integer", minimum: min, maximum: max, default: usual }),
+    v.check(
+      (value) => /^\d{1,9}$/.test(value) && Number(value) >= min && Number(value) <= max,
+      `a whole number from ${min} to ${max} is expected`,
+    ),
+    v.transform(Number),
+  );
+}
+
 export function count(description: string, max: number = MAX_INTEGER) {
   return integer(0, max, description);
 }

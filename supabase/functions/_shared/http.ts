@@ -12,7 +12,8 @@ export function preflight(methods: string[]): Response {
     headers: {
       ...CORS,
       "Access-Control-Allow-Methods": [...methods, "OPTIONS"].join(", "),
-      "Access-Control-Allow-Headers": "authorization, apikey, content-type, x-client-info, x-supabase-api-version",
+      "Access-Control-Allow-Headers":
+        "authorization, apikey, content-type, idempotency-key, x-client-info, x-supabase-api-version",
       "Access-Control-Max-Age": "86400",
     },
   });

@@ -14,11 +14,13 @@ import { getEnvironment } from "./environment.ts";
 import { FunctionError, internal } from "./errors.ts";
 import { preflight, reply } from "./http.ts";
 import { queryOf, readJson, type Schema, validate } from "./input.ts";
+import type { Method } from "./operation.ts";
+import { methodsOf, routeOf } from "./routes.ts";
 
 export { v } from "./deps.ts";
 export { FunctionError } from "./errors.ts";
 
-const DEFAULT_MAX_BODY_BYTES = 16 * 1024 * 1024;
+export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 export interface Call<Input> {
   input: Input;
@@ -29,27 +31,40 @@ export interface Call<Input> {
 }
 
 export interface FunctionSpec<S extends Schema> {
-  method: "GET" | "POST";
+  method: Method;
+  /** The path below the function's own, such as `/{id}`, whose parts in braces are fields of the input. */
+  path?: string;
   /** Which credentials may call. */
   auth: readonly Access[];
-  /** Checks the JSON body of a POST, or the query parameters of a GET (all strings). */
+  /** Checks the JSON body of a POST, or the query parameters of others (all strings). */
   input: S;
+  /** Where the handler reads the body itself: the input is then in the query parameters. */
+  bodies?: unknown;
   maxBodyBytes?: number;
-  /** Returns what is answered as JSON with 200; throw a FunctionError for anything else. */
+  /** Returns what is answered as JSON with 200, or an Answer; throw a FunctionError for anything else. */
   handler(call: Call<v.InferOutput<S>>): unknown | Promise<unknown>;
+}
+
+/** What is answered with another status than 200. */
+export class Answer {
+  constructor(readonly status: number, readonly body: unknown) {}
 }
 
 export interface EdgeFunction {
   fetch(request: Request): Promise<Response>;
 }
 
-/** An edge function from its description. */
-export function serve<S extends Schema>(spec: FunctionSpec<S>): EdgeFunction {
+/** An edge function from the descriptions of what is done at its paths. */
+export function serve<Inputs extends readonly Schema[]>(
+  ...specs: { [Index in keyof Inputs]: FunctionSpec<Inputs[Index]> }
+): EdgeFunction {
+  const routes = specs as readonly FunctionSpec<Schema>[];
   return {
     async fetch(request) {
-      if (request.method === "OPTIONS") return preflight([spec.method]);
       try {
-        return reply(200, await answer(spec, request));
+        if (request.method === "OPTIONS") return preflight(methodsOf(routes, request));
+        const result = await answer(routes, request);
+        return result instanceof Answer ? reply(result.status, result.body) : reply(200, result);
       } catch (error) {
         const failure = error instanceof FunctionError ? error : internal(error);
         return reply(failure.status, failure.body, failure.headers);
@@ -58,16 +73,15 @@ export function serve<S extends Schema>(spec: FunctionSpec<S>): EdgeFunction {
   };
 }
 
-async function answer<S extends Schema>(spec: FunctionSpec<S>, request: Request): Promise<unknown> {
-  if (request.method !== spec.method) {
-    throw new FunctionError(405, "method_not_allowed", `use ${spec.method}`, null, {
-      Allow: `${spec.method}, OPTIONS`,
-    });
-  }
-  const { caller, client } = await authenticate(request, spec.auth, getEnvironment());
-  const raw = spec.method === "GET"
-    ? queryOf(request)
-    : await readJson(request, spec.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
-  const input = validate(spec.input, raw);
-  return await spec.handler({ input, client, caller, request });
+async function answer(routes: readonly FunctionSpec<Schema>[], request: Request): Promise<unknown> {
+  const { route, parameters } = routeOf(routes, request);
+  const { caller, client } = await authenticate(request, route.auth, getEnvironment());
+  const input = validate(route.input, { ...await rawInput(route, request), ...parameters });
+  return await route.handler({ input, client, caller, request });
+}
+
+async function rawInput(route: FunctionSpec<Schema>, request: Request): Promise<object> {
+  if (route.method !== "POST" || route.bodies) return queryOf(request);
+  // What is done to one row often needs nothing but its id.
+  return await readJson(request, route.maxBodyBytes ?? MAX_BODY_BYTES, { mayBeEmpty: route.path?.includes("{") });
 }

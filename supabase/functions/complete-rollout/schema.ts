@@ -5,7 +5,8 @@ import { count, fields, id, json, jsonObject, optional, real, text } from "../_s
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 /** How a rollout can end. */
-export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => status !== "pending" && status !== "running");
+const OPEN_STATUSES: readonly string[] = ["pending", "provisioning", "running"];
+export const FINAL_STATUSES = ROLLOUT_STATUSES.filter((status) => !OPEN_STATUSES.includes(status));
 
 export const input = fields({
   rollout_id: id("The rollout."),

@@ -1,6 +1,6 @@
 /** What get-metrics takes and answers. */
 import { v } from "../_shared/deps.ts";
-import { fields, id, name, optional } from "../_shared/fields.ts";
+import { fields, id, name, optional, queryInteger } from "../_shared/fields.ts";
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 
 export const DEFAULT_ROLLOUTS = 100;
@@ -9,16 +9,7 @@ export const MAX_ROLLOUTS = 1000;
 export const input = fields({
   training_run_id: optional(id("Count the rollouts of this run.")),
   environment: optional(name("Count the rollouts in this environment.")),
-  limit: optional(v.pipe(
-    v.string(),
-    v.description("How many rollouts to list, the newest first."),
-    v.metadata({ type: "integer", minimum: 0, maximum: MAX_ROLLOUTS, default: DEFAULT_ROLLOUTS }),
-    v.check(
-      (value) => /^\d{1,4}$/.test(value) && Number(value) <= MAX_ROLLOUTS,
-      `a whole number from 0 to ${MAX_ROLLOUTS} is expected`,
-    ),
-    v.transform(Number),
-  )),
+  limit: optional(queryInteger(0, MAX_ROLLOUTS, DEFAULT_ROLLOUTS, "How many rollouts to list, the newest first.")),
 });
 
 const total = v.pipe(v.number(), v.integer(), v.minValue(0));

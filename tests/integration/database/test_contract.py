@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -14,9 +15,7 @@ from openmanus_rl.managers.batches import Refusal
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
-from .queues import Queue
-from .queues import call as call_queue
-from .worlds import World, fill
+from .worlds import AT, World, fill
 from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
 
 GROUPS = ("group", "bare group", "loose group", "odd group", "rewound group")
@@ -37,7 +36,7 @@ def world(session: Connection) -> World:
 def call(db: Connection, function: str, **arguments: Any) -> Any:
     """Call a function as the API does, by the names of its arguments; return its answer as JSON."""
     named = ", ".join(f"{name} => %({name})s" for name in arguments)
-    values = {name: Jsonb(value) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+    values = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in arguments.items()}
     answer = db.execute(f"select to_jsonb(public.{function}({named})) as answer", values).fetchone()
     assert answer is not None
     return answer["answer"]
@@ -53,6 +52,21 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
     rollouts = [world[name] for name in ("rollout", "bare rollout", "silent rollout", "odd rollout", "other")]
     generations = [world[name] for name in ("generation", "bare generation", "odd generation")]
     match function:
+        case "cancel_rollouts" | "retry_rollouts" | "delete_rollouts" | "request_rollouts" | "request_evaluation":
+            return requested(db, world, function)
+        case "register_worker" | "claim_rollouts" | "renew_rollouts" | "release_rollouts" | "retire_worker":
+            return worked(db, world, function)
+        case "stop_workers":
+            return ask({"worker_ids": [uuid4()]})
+        case "queue_overview":
+            full = ask({})
+            with db.transaction(force_rollback=True):
+                db.execute("delete from public.rollouts where status = 'pending'")
+                return [*full, *ask({})]
+        case "request_choices":
+            return ask({})
+        case "watch_rollouts":
+            return ask({"requested_at": AT}, {"task_id": world["queued task"]}, {"task_id": new_id()})
         case "change_status":
             return [change_status(db, "rollouts", world["bare rollout"], "running")]
         case "compare_evaluations":
@@ -91,6 +105,10 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask({"run_id": world["odd run"], "change_id": new_id(), "rewind_to_step": 0})
         case "rollout_outline" | "rollout_rewards" | "turn_fingerprints":
             return ask(*({"rollout_id": rollout} for rollout in rollouts))
+        case "rollout_result":
+            return ask(*({"rollout_id": rollout} for rollout in (world["ended"], world["bare rollout"])))
+        case "video_times":
+            return ask(*({"rollout_id": rollout} for rollout in (world["filmed"], world["rollout"])))
         case "rollout_turns":
             return ask(*({"rollout_id": r, "max_chars": n} for r in rollouts for n in (3, 1000)))
         case "run_facets":
@@ -103,82 +121,50 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return ask({})
         case "task_history":
             return ask(*({"task_id": world[name]} for name in ("task", "bare task", "task 0", "task 2")))
+        case "task_results":
+            return ask(*({"task_id": world[name]} for name in ("task", "bare task", "queued task", "task 0")))
         case "turn_chat":
             return ask(*({"agent_state_id": world[name]} for name in ("turn", "bare turn", "odd turn")))
         case "turn_generation":
             return ask(*({"generation_id": generation} for generation in generations))
-        case "task_results":
-            queue = Queue(db)
-            queue.request()
-            tasks = [queue.tasks[0], *(world[name] for name in ("task", "bare task", "task 0", "task 2"))]
-            return ask(*({"task_id": task} for task in tasks))
-        case _ if function in QUEUE_FUNCTIONS:
-            return queue_answers(db, function)
     raise AssertionError(f"{function} is new: call it here, on data that shows all it can answer")
 
 
-QUEUE_FUNCTIONS = {
-    "cancel_rollouts", "claim_rollouts", "delete_rollouts", "queue_overview", "register_worker", "release_rollouts",
-    "renew_rollouts", "request_evaluation", "request_rollouts", "retire_worker", "retry_rollouts", "stop_workers",
-}  # fmt: skip
-
-
-def queue_answers(db: Connection, function: str) -> list[Any]:
-    """Return the answers of a function of the queue, about rollouts that wait, that a worker has, and that ended."""
-    queue = Queue(db, tasks=1)
-    ingest(db, {"validators": [{"task_id": queue.tasks[0], "kind": "exact"}]})
-    running, held = queue.request(attempts=2, model="small")
-    leases = dict(queue.lease() for _ in range(2))
-    queue.write(leases[running], rollouts=[{"id": running, "status": "running"}])
-    (waiting,) = queue.request(model="small")
-    idle = queue.register(host="here", pid=1, version="1.0", providers=["docker"])
-    of_worker = {"worker_id": queue.worker, "lease_ids": list(leases.values())}
+def requested(db: Connection, world: World, function: str) -> list[Any]:
+    """Ask a function that changes what waits in the queue, of rollouts made for it."""
+    request = {"task_id": world["queued task"], "agent": new_id()}
+    ids = [UUID(made["id"]) for made in call(db, "request_rollouts", request={**request, "attempts": 2})["rollouts"]]
     match function:
-        case "claim_rollouts":
-            bare = Queue(db)
-            bare.request()
-            db.execute("delete from public.tasks where id = %s", [bare.tasks[0]])
-            db.execute("delete from public.environments where name = %s", [bare.environment])
-            mine = [{"worker_id": idle, "providers": [each.provider]} for each in (queue, bare)]
-            unkind = new_id()
-            ingest(db, {
-                "environments": [{"id": new_id(), "name": unkind}],
-                "tasks": [{"id": unkind, "environment": unkind, "description": "wait"}],
-            })  # fmt: skip
-            Queue(db).request(task_id=unkind, priority=1000)
-            return [call_queue(db, function, **each) for each in [*mine, {"worker_id": idle}]]
-        case "cancel_rollouts" | "delete_rollouts":
-            return [call_queue(db, function, rollout_ids=[running, waiting])]
-        case "queue_overview":
-            nameless = Queue(db)
-            nameless.request()
-            nameless.lease()
-            nameless.request()
-            db.execute("delete from public.tasks where id = %s", [nameless.tasks[0]])
-            db.execute(
-                "update public.rollouts set task_description = null where task_id is null and request is not null"
-            )
-            call_queue(db, "retire_worker", worker_id=idle)
-            found = [call(db, function, listed=1000)]
-            with db.transaction(force_rollback=True):
-                db.execute("delete from public.rollouts where status = 'pending' and request is not null")
-                return [*found, call(db, function)]
-        case "register_worker":
-            return [call_queue(db, function, worker={"name": "again"})]
-        case "release_rollouts" | "renew_rollouts":
-            return [call_queue(db, function, **of_worker)]
         case "request_evaluation":
-            asked = {"environment": queue.environment, "name": "dev"}
-            return [call_queue(db, function, request=asked)]
+            return [call(db, function, request=request)]
         case "request_rollouts":
-            queue.end(running, leases[running])
-            return [queue.ask(model="small", reuse=True)]
-        case "retire_worker":
-            return [call_queue(db, function, worker_id=queue.worker)]
+            with db.transaction():
+                db.execute("select set_config('openmanus_rl.leases', 'queue', true)")
+                db.execute("update public.rollouts set status = 'success' where id = any (%s)", [ids])
+            return [call(db, function, request={**request, "reuse": True})]
         case "retry_rollouts":
-            queue.end(held, leases[held], status="error")
-            return [call_queue(db, function, rollout_ids=[held])]
-    return [call_queue(db, function, worker_ids=[queue.worker])]
+            call(db, "cancel_rollouts", rollout_ids=ids)
+        case "delete_rollouts":
+            ids.append(UUID(world["rewarded"]))
+    return [call(db, function, rollout_ids=ids)]
+
+
+def worked(db: Connection, world: World, function: str) -> list[Any]:
+    """Ask a function of workers, as a worker of its own that takes all there is to do."""
+    with db.transaction(force_rollback=True):
+        worker_id = call(db, "register_worker", worker={"name": "w"})["worker_id"]
+        call(db, "request_rollouts", request={"task_id": world["task"], "environment": world["bare queue env"]})
+        claim = {"worker_id": worker_id, "wanted": 1000, "providers": ["none", "docker"]}
+        claimed = call(db, "claim_rollouts", **claim)
+        leases = [UUID(each["lease_id"]) for each in claimed["claims"]]
+        match function:
+            case "register_worker":
+                return [{"worker_id": worker_id}]
+            case "claim_rollouts":
+                return [claimed]
+            case "retire_worker":
+                return [call(db, function, worker_id=worker_id)]
+        return [call(db, function, worker_id=worker_id, lease_ids=leases)]
 
 
 def found_rollouts(db: Connection, world: World) -> list[Any]:

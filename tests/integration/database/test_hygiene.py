@@ -78,6 +78,10 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
     uncompiled = column(db, f"select proname {FUNCTIONS} and 'jit=off' = any (coalesce(proconfig, '{{}}'))")
     assert set(uncompiled) == {
         "ingest",
+        "watch_rollouts",
+        "request_choices",
+        "rollout_cards",
+        "video_times",
         "merge_stage",
         "metric_series",
         "turn_chat",
@@ -110,6 +114,8 @@ def test_no_function_is_everybodys_to_execute(db: Connection) -> None:
 
 
 READERS = {
+    "rollout_result",
+    "video_times",
     "metric_series",
     "metric_names",
     "run_metrics",
@@ -131,7 +137,15 @@ READERS = {
 # What can be embedded where no foreign key says so.
 RELATIONSHIPS = {"agent_states", "rollouts", "observations", "generations", "tool_calls", "media", "rewards"}
 # Tasks are the workspace's.
-OF_MEMBERS = {"list_tasks", "task_facets", "task_history", "task_results", "queue_overview"}
+OF_MEMBERS = {
+    "list_tasks",
+    "task_facets",
+    "task_history",
+    "task_results",
+    "queue_overview",
+    "watch_rollouts",
+    "request_choices",
+}
 WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation"}
 # Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
 QUEUE = {
@@ -233,16 +247,23 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "owns_task_folder",
         # Of the queue: leases are nobody's to see, and the public functions say who their caller is.
         "guard_lease",
+        "lock_leased",
         "refuse_unleased",
         "may_act",
         "set_aside",
         "put_back",
         "reclaim_expired",
+        "lock_evaluations",
         "advance_evaluation",
-        "follow_rollout",
-        "queue_rollouts",
+        "advance_evaluations",
+        "leave_evaluations",
+        "recount_evaluations",
+        "delete_ended",
+        "cache_key",
+        "plan_rollouts",
+        "add_rollouts",
         "make_evaluation",
-        "make_group",
+        "add_groups",
         "save_worker",
         "beat_worker",
         "drain_workers",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from psycopg.types.json import Jsonb
+
 from .examples import one_of_each
 from .writing import Connection, Record, new_id, new_member, write
 
@@ -30,6 +32,7 @@ def fill(db: Connection) -> World:
     _odd(db, world)
     _evaluations(db, world)
     _rewound(db, world)
+    _queue(db, world)
     return world
 
 
@@ -38,7 +41,7 @@ def _full(db: Connection, world: World) -> None:
     db.execute("update public.members set display_name = 'Ada' where user_id = %s", [owner])
     nameless = new_member(db, "editor")
     records = one_of_each(visibility="public", status="running", owner_id=owner, environment=world["env"])
-    records["rollouts"] |= {"status": "success", "environment": world["env"]}
+    records["rollouts"] |= {"status": "success", "environment": world["env"], "agent": "chat"}
     records["tasks"] |= {"environment": world["env"]}
     # The last step that is done says how fast the run is.
     records["training_steps"] |= {"status": "completed", "started_at": AT, "finished_at": LATER}
@@ -110,10 +113,17 @@ def _bare(db: Connection, world: World) -> None:
                 {"id": world["bare rollout"], "environment": world["bare env"]},
                 {"id": world["silent rollout"], "environment": world["bare env"], "training_run_id": world["bare run"]},
                 {"id": new_id(), "environment": world["bare env"], "group_id": world["loose group"]},
+                {"id": world["filmed"], "environment": world["bare env"]},
                 {"id": world["in bare group"], "environment": world["bare env"], "group_id": world["bare group"]},
                 {"id": new_id(), "environment": world["bare env"], "task_id": world["task"], "status": "timeout"},
             ],
-            "agent_states": [{"id": turn, "rollout_id": world["bare rollout"], "step_number": 0}],
+            "agent_states": [
+                {"id": turn, "rollout_id": world["bare rollout"], "step_number": 0},
+                *(
+                    {"id": new_id(), "rollout_id": world["filmed"], "step_number": n, "info": {"video_seconds": at}}
+                    for n, at in enumerate((0, 1.5, -1, 10**400, "soon", None))
+                ),
+            ],
             "tool_calls": [{"id": new_id(), "agent_state_id": turn, "tool_name": "look"}],
             "observations": [{"id": new_id(), "agent_state_id": turn, "kind": "image"}],
             "generations": [{"id": world["bare generation"], "agent_state_id": turn}],
@@ -242,3 +252,58 @@ def _rewound(db: Connection, world: World) -> None:
     )
     resume = "select public.resume_run(run_id => %s, change_id => %s, rewind_to_step => 0)"
     db.execute(resume, [world["rewound run"], new_id()])
+
+
+def _queue(db: Connection, world: World) -> None:
+    """Rollouts of the queue that say all they can, and as little as they can: waiting, held, and ended."""
+    owner = new_member(db, "editor")
+    write(
+        db,
+        {
+            "tasks": [{"id": world["queued task"], "description": "do it"}],
+            "training_runs": [{"id": world["queue run"], "name": "queue", "owner_id": owner}],
+            "environments": [
+                {"id": new_id(), "name": world["queue env"], "kind": "docker"},
+                {"id": new_id(), "name": world["bare queue env"]},
+            ],
+        },
+    )
+    workers: list[Record] = [
+        {"id": world["worker"], "name": "one", "host": "h", "pid": 7, "version": "1", "providers": ["none"]},
+        {"id": world["bare worker"]},
+        {"id": world["stopped worker"]},
+    ]
+    for worker in workers:
+        db.execute("select public.register_worker(%s)", [Jsonb(worker)])
+    db.execute("update public.workers set owner_id = %s where id = %s", [owner, world["worker"]])
+    db.execute("select public.retire_worker(%s)", [world["stopped worker"]])
+    of_run = {"training_run_id": world["queue run"], "model": "m", "environment": world["queue env"]}
+    texts = {"result": Jsonb({"a": 1}), "error": "broke", "video_path": "v.webm", "logs_path": "l.txt"}
+    used = {"input_tokens": 10, "output_tokens": 2, "cost_usd": 0.5}
+    told: Record = {"status_message": "why", "started_at": AT, "total_reward": "NaN", **texts, **used}
+    _queued(db, world, "waiting", {}, {"task_id": None})
+    _queued(db, world, "waiting of a run", of_run, {"status_message": "put back"})
+    _queued(db, world, "held", {}, {"status": "provisioning", "task_id": None, "worker_id": world["forgotten worker"]})
+    _queued(db, world, "held of a run", of_run, {"status": "running", "worker_id": world["worker"], **told})
+    _queued(db, world, "rewarded", {}, {"status": "running", "worker_id": world["worker"], "total_reward": 0.5})
+    _queued(db, world, "ended", of_run, {"status": "error", "finished_at": LATER, **told})
+    for name in ("held", "held of a run", "rewarded"):
+        db.execute(
+            "insert into internal.leases (rollout_id, lease_id, worker_id, expires_at)"
+            " select id, %s, worker_id, now() + interval '1 hour' from public.rollouts where id = %s",
+            [new_id(), world[name]],
+        )
+
+
+def _queued(db: Connection, world: World, name: str, request: Record, columns: Record) -> None:
+    """Ask for a rollout, and let it be as far as it may be by now."""
+    asked = {"task_id": world["queued task"], **request}
+    answer = db.execute("select public.request_rollouts(%s) as answer", [Jsonb(asked)]).fetchone()
+    assert answer is not None
+    world.ids[name] = answer["answer"]["rollouts"][0]["id"]
+    # Those of one request have the same time.
+    values = {"created_at": AT, **columns}
+    assignments = ", ".join(f"{column} = %({column})s" for column in values)
+    with db.transaction():
+        db.execute("select set_config('openmanus_rl.leases', 'queue', true)")
+        db.execute(f"update public.rollouts set {assignments} where id = %(id)s", {**values, "id": world[name]})

@@ -37,6 +37,18 @@ class Functions:
         query = {key: str(value) for key, value in parameters.items()}
         return self.client.get(f"/functions/v1/{name}", params=query, headers=self.headers)
 
+    def delete(self, name: str, **parameters: object) -> httpx.Response:
+        """Delete what a path names."""
+        query = {key: str(value) for key, value in parameters.items()}
+        return self.client.delete(f"/functions/v1/{name}", params=query, headers=self.headers)
+
+    def rpc(self, name: str, **arguments: object) -> Any:
+        """Call a function of the database, which must succeed, as a worker does."""
+        headers = {"authorization": f"Bearer {self.headers['apikey']}", **self.headers}
+        response = self.client.post(f"/rest/v1/rpc/{name}", json=arguments, headers=headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
     def submit(self, **body: object) -> str:
         """Begin a rollout that must be taken; return its id."""
         return str(

@@ -50,5 +50,5 @@ def test_errors_say_what_is_wrong(validations: type[ValidationManager], rollout:
         validations.override(failed["id"], "pass", " ")
     with pytest.raises(NotFoundError, match="unknown id"):
         validations.override(new_id(), "pass", "seen")
-    with pytest.raises(ConflictError, match="nothing to withdraw"):
+    with pytest.raises(ConflictError, match="no override to withdraw"):
         validations.override(rollout["id"], None, "seen")

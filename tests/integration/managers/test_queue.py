@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -43,8 +44,10 @@ def task(client: Client, environment: str) -> Task:
 
 
 @pytest.fixture
-def worker(queue: type[QueueManager], provider: str) -> str:
-    return queue.register_worker(name="tester", host="here", pid=1, version="1", max_rollouts=4, providers=[provider])
+def worker(queue: type[QueueManager], provider: str) -> Iterator[str]:
+    made = queue.register_worker(name="tester", host="here", pid=1, version="1", max_rollouts=4, providers=[provider])
+    yield made
+    queue.retire(made)
 
 
 def test_rollouts_that_were_asked_for_are_claimed_renewed_and_released(
@@ -145,7 +148,7 @@ def test_an_equal_rollout_answers_a_request_that_may_reuse_it(
     claim = queue.claim(worker, wanted=9, lease_seconds=60, providers=[other["request"]["provider"]]).claims
     held = next(one for one in claim if one["rollout"]["id"] == other["id"])
     ended = {"id": other["id"], "status": "success"}
-    client.rpc("ingest", {"batch": {"rollouts": [ended]}, "all_or_nothing": True, "lease_id": held["lease_id"]})
+    client.rpc("ingest", {"batch": {"rollouts": [ended]}, "all_or_nothing": True, "leases": [held["lease_id"]]})
 
     again = queue.request_rollouts(task["id"], agent="noop", seed=2, reuse=True)
     assert (again.reused, [row["id"] for row in again.rollouts]) == ([other["id"]], [other["id"]])

@@ -23,7 +23,7 @@ def test_an_environment_is_saved_by_name(client: Client, environment: str) -> No
 
     assert first["id"] == second["id"]
     found = environments.get_environment(environment)
-    assert (found["kind"], found["spec"]) == ("text", {"rooms": 3, "keys": 1})
+    assert (found["kind"], found["spec"]) == ("text", {"keys": 1})
     assert [e["name"] for e in environments.list_environments(name_contains=environment)] == [environment]
     environments.delete_environment(first["id"])
     assert environments.find_environment(environment) is None

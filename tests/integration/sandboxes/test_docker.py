@@ -184,6 +184,22 @@ def test_a_fork_bomb_ends_at_the_time_limit_and_the_container_goes_on(shell: Doc
     assert shell.run("echo fine").stdout == b"fine\n"
 
 
+def test_without_rights_a_fork_bomb_is_ended_or_its_container_is_stopped(
+    shell: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_docker_commands, "can_enter_namespaces", lambda: False)
+
+    try:
+        shell.run("bomb() { bomb | bomb & }; bomb; sleep 600", timeout_seconds=1)
+        bombs = count_processes(shell, "sh") - 2  # The one that counts, and its pipe.
+    except SandboxError:
+        shell._containers["main"].reload()
+        assert shell._containers["main"].status == "exited"
+        bombs = 0
+
+    assert bombs <= 0
+
+
 def test_a_command_that_can_not_be_ended_stops_its_container(
     shell: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -505,3 +521,15 @@ def test_an_engine_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(SandboxError, match="Docker engine can't be reached"):
         DockerProvider().remove("x")
     assert take_back_all(lambda _: False) == []
+
+
+def test_an_openenv_image_is_started_and_asked_for_its_health(
+    debian_image: str, docker_engine: docker.DockerClient, tmp_path: Path
+) -> None:
+    # The image of the tests has no OpenEnv: its server is a folder, which is not healthy.
+    command = "exec python3 -m http.server 8000"
+    spec = {"kind": "openenv", "image": debian_image, "command": command, "start_timeout_seconds": 1}
+
+    with pytest.raises(SandboxError, match="service env: not healthy after 1 s: GET /health answers 404"):
+        provision(spec, rollout_id="openenv", owner="test", folder=tmp_path)
+    assert left(docker_engine) == []

@@ -141,6 +141,12 @@ def queue(_queue_stack: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queu
 
 
 @pytest.fixture
+def _stack_settings(queue: Queue) -> Queue:
+    """Let the fixture `command` use this stack."""
+    return queue
+
+
+@pytest.fixture
 def ask(queue: Queue) -> Callable[..., list[str]]:
     """Save a task, ask for rollouts of it, and return their ids."""
     assert queue.rows("select 1") != []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +121,41 @@ def test_an_environment_is_started_and_removed(queue: Any, ask: Ask) -> None:
     row = queue.ended(rollout)
     assert row["status"] == "completed", row["error"]
     assert queue.leftovers() == []
+
+
+def test_an_episode_of_gymnasium_is_recorded_step_by_step(queue: Any, ask: Ask) -> None:
+    EnvironmentManager.save_environment("pole", kind="gymnasium", spec={"id": "CartPole-v1", "seed": 3})
+    steps = [{"step": action} for action in (0, 1, 0)]
+    [rollout] = ask(task={"environment": "pole", **script(*steps)}, agent="scripted")
+
+    row = queue.ended(rollout)
+
+    assert (row["status"], row["total_reward"], row["step_count"]) == ("completed", 3.0, 3), row["error"]
+    turns = queue.rows("select reward, observation from public.agent_states where rollout_id = %s", rollout)
+    assert [turn["reward"] for turn in turns] == [1.0, 1.0, 1.0]
+    assert len({turn["observation"] for turn in turns}) == 3
+
+
+def test_the_echo_example_of_openenv_is_recorded_turn_by_turn(queue: Any, ask: Ask, tmp_path: Path) -> None:
+    made = [Path(sys.executable).with_name("openenv"), "init", "echo_world", "--output-dir", tmp_path]
+    subprocess.run(made, check=True, capture_output=True, env=os.environ | {"NO_COLOR": "1"})
+    command = 'exec python -m uvicorn echo_world.server.app:app --host 127.0.0.1 --port "$PORT"'
+    spec = {"command": command, "environment": {"PYTHONPATH": str(tmp_path)}}
+    EnvironmentManager.save_environment("echo", kind="openenv", spec=spec)
+    said = [{"step": {"message": word}} for word in ("one", "two")]
+    [rollout] = ask(task={"environment": "echo", **script(*said, {"answer": "{observation}"})}, agent="scripted")
+
+    row = queue.ended(rollout)
+
+    assert row["status"] == "completed", row["error"]
+    turns = queue.rows(
+        "select a.reward, t.tool_output from public.agent_states a join public.tool_calls t on t.agent_state_id = a.id"
+        " where a.rollout_id = %s order by a.step_number",
+        rollout,
+    )
+    assert ["one" in turns[0]["tool_output"], "two" in turns[1]["tool_output"]] == [True, True]
+    assert all(turn["reward"] is not None for turn in turns[:2])
+    assert row["total_reward"] == pytest.approx(sum(turn["reward"] for turn in turns[:2]))
 
 
 def test_an_environment_that_never_gets_healthy_is_an_error_with_its_logs(queue: Any, ask: Ask) -> None:

@@ -74,7 +74,17 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "StatusHistoryManager": {"get_change", "list_changes"},
-    "TaskManager": {"delete_task", "get_by_external_id", "get_task", "import_tasks", "list_tasks", "save_task"},
+    "TaskManager": {
+        "delete_task",
+        "find_task",
+        "get_by_external_id",
+        "get_task",
+        "import_tasks",
+        "list_tasks",
+        "list_with_results",
+        "save_task",
+        "task_results",
+    },
     "ToolCallManager": {"get_tool_call", "list_tool_calls", "log_tool_call"},
     "TrainingRunManager": {
         "create_run",

@@ -1,15 +1,23 @@
 /** A whole rollout as a file, read a page at a time. */
-import { readOverrides, readRawRewards, readRawTurns, readValidations, type Rollout } from "@/api/rollout.ts";
+import {
+  readOverrides,
+  readRawRewards,
+  readRawRollout,
+  readRawTurns,
+  readValidations,
+  type Rollout,
+} from "@/api/rollout.ts";
 
 const PAGE = 40;
 
 export async function exportRollout(rollout: Rollout, onProgress: (turns: number) => void, signal: AbortSignal) {
-  const [rewards, validations, overrides] = await Promise.all([
+  const [row, rewards, validations, overrides] = await Promise.all([
+    readRawRollout(rollout.id),
     readRawRewards(rollout.id),
     readValidations(rollout.id),
     readOverrides(rollout.id),
   ]);
-  const head = JSON.stringify({ rollout, rewards, validations, validation_overrides: overrides });
+  const head = JSON.stringify({ rollout: row, rewards, validations, validation_overrides: overrides });
   // Pieces, not one text: together they may be longer than a text can be.
   const pieces = [head.slice(0, -1), ',"turns":['];
   let after = -1;

@@ -5,9 +5,11 @@ import { Link } from "react-router";
 import type { Override, Rollout } from "@/api/rollout.ts";
 import { Copy, plain } from "@/components/agent_text.tsx";
 import { Ago, type Crumb, PageHead } from "@/components/page.tsx";
+import { statusText } from "@/components/queue/phase.ts";
 import { StatusBadge } from "@/components/status.tsx";
 import { between, duration, number, shortId } from "@/view/format.ts";
 import { KnownText } from "./behind.tsx";
+import { AttemptOf, limitsOf, Progress, tokensOf, WorkerName } from "./request.tsx";
 
 const TITLE_CHARS = 140;
 
@@ -45,12 +47,14 @@ export function RolloutHead({ rollout, turns, overrides, aside }: {
   return (
     <PageHead title={titleOf(rollout)} crumbs={crumbsOf(rollout)} aside={aside}>
       <Group gap="xs">
-        <StatusBadge status={rollout.status} />
+        <StatusBadge status={statusText({ ...rollout, cancelling: rollout.cancel_requested_at !== null })} />
         {isOverridden(overrides) && <Badge variant="outline">overridden by hand</Badge>}
         {rollout.rewound_at && <Badge variant="outline">hidden by a rewind</Badge>}
         {rollout.source !== "training" && <Badge variant="default">{rollout.source}</Badge>}
       </Group>
       <Facts rollout={rollout} turns={turns} />
+      <AttemptOf rollout={rollout} />
+      <Progress rollout={rollout} />
       <Explanations rollout={rollout} isByHand={isOverridden(overrides)} />
     </PageHead>
   );
@@ -62,12 +66,17 @@ export function Facts({ rollout: r, turns }: { rollout: Rollout; turns: number |
     ["Turns", number(turns ?? r.step_count)],
     ["Duration", duration(between(r.started_at, r.finished_at))],
     ["Environment", plain(r.environment)],
+    ["Agent", r.agent && plain(r.agent)],
     ["Model", r.model && plain(r.model)],
+    ["Limits", limitsOf(r.request)],
+    ["Tokens", tokensOf(r)],
+    ["Cost", r.cost_usd === null ? null : `$${number(r.cost_usd)}`],
     ["Policy version", r.policy_version],
     ["Seed", r.seed],
     ["Episode", r.episode_number],
-    ["Worker", r.worker_id && plain(r.worker_id)],
-    ["Attempt", r.attempt > 1 ? r.attempt : null],
+    ["Worker", r.worker_id && <WorkerName key="worker" id={r.worker_id} />],
+    ["Attempt", r.request === null ? (r.attempt > 1 ? r.attempt : null) : `${r.attempt} of ${r.max_attempts}`],
+    ["Priority", r.priority === 0 ? null : r.priority],
     ["Task", r.task_id && <Anchor key="task" component={Link} to={`/tasks/${r.task_id}`} size="sm">open</Anchor>],
     ["Recorded", <Ago key="ago" time={r.created_at} />],
   ];

@@ -12,7 +12,7 @@ import { LongText, Part } from "./part.tsx";
 const VALID_SECONDS = 6 * 3600;
 
 /** Not a live query: a new address for the same bytes would only make the picture blink. */
-function useAddress(bucket: string, path: string) {
+export function useAddress(bucket: string, path: string) {
   return useQuery({
     queryKey: ["signed", bucket, path],
     queryFn: async () => {
@@ -25,6 +25,10 @@ function useAddress(bucket: string, path: string) {
   });
 }
 
+export function isVideo({ kind, content_type }: Media): boolean {
+  return kind === "video" || content_type?.startsWith("video/") === true;
+}
+
 function isPicture({ kind, content_type }: Media): boolean {
   return content_type ? content_type.startsWith("image/") : ["frame", "screenshot", "image"].includes(kind);
 }
@@ -34,7 +38,7 @@ export function MediaItem({ media, label }: { media: Media; label: string }) {
   if (error) return <Text size="sm" c="dimmed">This {media.kind} is not in storage, or you may not see it.</Text>;
   if (isPicture(media)) return <Picture media={media} address={address} label={label} />;
   if (!address) return <Skeleton height={28} width={220} animate={false} />;
-  if (media.kind === "video" || media.content_type?.startsWith("video/")) {
+  if (isVideo(media)) {
     return <video className={styles.picture} src={address} controls preload="metadata" aria-label={label} />;
   }
   if (media.kind === "audio" || media.content_type?.startsWith("audio/")) {

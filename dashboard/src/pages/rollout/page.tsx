@@ -2,18 +2,22 @@
 import { Button, Tabs } from "@mantine/core";
 import { IconArrowsDiff } from "@tabler/icons-react";
 import { useState } from "react";
-import { useParams } from "react-router";
+import { useNavigate, useParams } from "react-router";
 import type { Media, Rollout } from "@/api/rollout.ts";
+import { RolloutActions } from "@/components/queue/actions.tsx";
 import { Boundary, Found } from "@/components/states.tsx";
 import { useView } from "@/view/url_state.ts";
 import { CompareWith } from "./compare_with.tsx";
 import { RolloutHead } from "./head.tsx";
 import { Rewards, Validations } from "./judgement.tsx";
-import { mediaAt, MediaItem } from "./media.tsx";
+import { isVideo, mediaAt, MediaItem } from "./media.tsx";
 import styles from "./page.module.css";
 import { RawRollout } from "./raw.tsx";
+import { EarlierAttempts, Logs, Result } from "./request.tsx";
 import { TurnsView } from "./turns_view.tsx";
+import { useFilm } from "./use_film.ts";
 import { useJudgement, useRollout } from "./use_rollout.ts";
+import { VideoPanel } from "./video_panel.tsx";
 
 export default function RolloutPage() {
   const id = useParams().rolloutId!;
@@ -29,39 +33,69 @@ const VIEW = { tab: "turns", turn: null as string | null, find: null as string |
 
 function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnType<typeof useRollout>["outline"] }) {
   const [view, change] = useView(VIEW);
+  const navigate = useNavigate();
   const [isComparing, setComparing] = useState(false);
+  const leave = (action: string) => void (action === "delete" && navigate("/queue"));
   const { rewards, validations, overrides, media } = useJudgement(rollout.id, rollout.training_run_id);
-  const compare = (
-    <Button
-      size="compact-sm"
-      variant="default"
-      leftSection={<IconArrowsDiff size={14} aria-hidden />}
-      onClick={() => setComparing(true)}
-    >
-      Compare with…
-    </Button>
+  const videos = wholeMedia(rollout, media.data ?? []);
+  const film = videos.find(isVideo);
+  const player = useFilm(rollout.id, rollout.training_run_id, film !== undefined);
+  const [follows, setFollows] = useState(true);
+  const aside = (
+    <>
+      {rollout.request !== null && <RolloutActions rollouts={[actionable(rollout)]} onDone={leave} />}
+      <Button
+        size="compact-sm"
+        variant="default"
+        leftSection={<IconArrowsDiff size={14} aria-hidden />}
+        onClick={() => setComparing(true)}
+      >
+        Compare with…
+      </Button>
+    </>
   );
   return (
     <>
-      <RolloutHead rollout={rollout} turns={outline.data?.turns} overrides={overrides.data} aside={compare} />
+      <RolloutHead rollout={rollout} turns={outline.data?.turns} overrides={overrides.data} aside={aside} />
       <Tabs value={view.tab} onChange={(tab) => change({ tab: tab ?? "turns" })} keepMounted={false}>
         <Tabs.List mb="sm">
           <Tabs.Tab value="turns">Turns</Tabs.Tab>
           <Tabs.Tab value="raw">Raw JSON</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="turns">
-          <WholeVideo rollout={rollout} media={media.data ?? []} />
-          <div className={styles.columns}>
+          <OtherMedia media={videos.filter((one) => one !== film)} />
+          <div className={styles.columns} data-film={film !== undefined || undefined}>
             <div className={styles.aside} role="region" aria-label="Judgement" tabIndex={0}>
+              {film && (
+                <VideoPanel
+                  bucket={film.bucket}
+                  path={film.path}
+                  player={player}
+                  follows={follows}
+                  onFollow={setFollows}
+                />
+              )}
+              <Result rollout={rollout} />
               <Found query={rewards}>{(components) => <Rewards components={components} />}</Found>
               <Found query={validations}>
                 {(found) => <Validations rollout={rollout} validations={found} overrides={overrides.data ?? []} />}
               </Found>
+              {rollout.logs_path && <Logs path={rollout.logs_path} />}
+              <EarlierAttempts rollout={rollout} />
             </div>
             <div style={{ minWidth: 0 }}>
               <Boundary>
                 <Found query={outline} what="Reading the turns">
-                  {(found) => <TurnsView rollout={rollout} outline={found} view={view} change={change} />}
+                  {(found) => (
+                    <TurnsView
+                      rollout={rollout}
+                      outline={found}
+                      view={view}
+                      change={change}
+                      player={film ? player : null}
+                      follows={follows}
+                    />
+                  )}
                 </Found>
               </Boundary>
             </div>
@@ -76,14 +110,25 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
   );
 }
 
-/** What shows the rollout as a whole lies above its turns. */
-function WholeVideo({ rollout, media }: { rollout: Rollout; media: Media[] }) {
-  const path = rollout.video_path;
-  const known = path && !media.some((one) => one.path === path) ? [mediaAt(path, "video"), ...media] : media;
-  if (!known.length) return null;
+/** What shows the rollout as a whole: its video, which may be known by its path alone, and whatever else was recorded. */
+function wholeMedia({ video_path: path }: Rollout, media: Media[]): Media[] {
+  return path && !media.some((one) => one.path === path) ? [mediaAt(path, "video"), ...media] : media;
+}
+
+function actionable({ id, status, cancel_requested_at, training_runs, owner_id, training_run_id }: Rollout) {
+  return {
+    id,
+    status,
+    cancelling: cancel_requested_at !== null,
+    owner_id: training_run_id === null ? owner_id : training_runs?.owner_id ?? null,
+  };
+}
+
+function OtherMedia({ media }: { media: Media[] }) {
+  if (!media.length) return null;
   return (
     <div style={{ display: "flex", flexWrap: "wrap", gap: 10, marginBottom: 12 }}>
-      {known.map((one) => <MediaItem key={one.id} media={one} label={`${one.kind} of the whole rollout`} />)}
+      {media.map((one) => <MediaItem key={one.id} media={one} label={`${one.kind} of the whole rollout`} />)}
     </div>
   );
 }

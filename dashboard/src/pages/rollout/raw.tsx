@@ -3,10 +3,11 @@ import { Button, Group, Modal, Progress, Stack, Text } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { type Json, pretty, readRawTurn, type Rollout, type Turn } from "@/api/rollout.ts";
+import { type Json, pretty, readRawRollout, readRawTurn, type Rollout, type Turn } from "@/api/rollout.ts";
 import { Copy } from "@/components/agent_text.tsx";
 import { Section } from "@/components/page.tsx";
 import { Found } from "@/components/states.tsx";
+import { useLive } from "@/live/query.ts";
 import { KnownText } from "./behind.tsx";
 import { exportRollout } from "./export.ts";
 import styles from "./page.module.css";
@@ -42,13 +43,14 @@ export function RawTurn({ turn, onClose }: { turn: Turn; onClose: () => void }) 
 }
 
 export function RawRollout({ rollout, turns }: { rollout: Rollout; turns: number }) {
+  const query = useLive(rollout.training_run_id, ["rollout", rollout.id, "raw"], () => readRawRollout(rollout.id));
   return (
     <Section title="Raw JSON" aside={<Download rollout={rollout} turns={turns} />}>
       <Text size="sm" c="dimmed" mb="xs">
         The row of the rollout as it is stored. Each turn has its own behind the button at its right; the download holds
         all of them with tool calls, tokens and rewards.
       </Text>
-      <JsonBox value={rollout} label="The rollout as it is stored" />
+      <Found query={query}>{(row) => <JsonBox value={row} label="The rollout as it is stored" />}</Found>
     </Section>
   );
 }

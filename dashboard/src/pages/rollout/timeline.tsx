@@ -15,6 +15,8 @@ interface Shown {
   find: string | null;
   /** The address of the view, to which a turn adds itself. */
   address: (step: number) => string;
+  /** When a turn begins in the video. */
+  secondsOf?: (step: number) => number | null;
   onSelect: (step: number) => void;
   onRaw: (turn: Turn) => void;
 }
@@ -58,6 +60,7 @@ const Slot = memo(
         hidden={shown.hidden}
         find={shown.find}
         address={shown.address(step)}
+        videoSeconds={shown.secondsOf?.(step) ?? null}
         onSelect={shown.onSelect}
         onRaw={shown.onRaw}
       />

@@ -7,6 +7,7 @@ import { readText, type Turn, type TurnReward } from "@/api/rollout.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { dateTime, duration, number } from "@/view/format.ts";
 import { Chat, Generations, Info, ModelResponse } from "./behind.tsx";
+import { clock } from "./film.ts";
 import { FurtherObservations, Pictures } from "./media.tsx";
 import styles from "./page.module.css";
 import { LongText, Part } from "./part.tsx";
@@ -22,12 +23,13 @@ interface Props {
   hidden: ReadonlySet<PartName>;
   find: string | null;
   address: string;
+  videoSeconds: number | null;
   onSelect: (step: number) => void;
   onRaw: (turn: Turn) => void;
 }
 
 export const TurnArticle = memo(function TurnArticle(props: Props) {
-  const { step, turn, height, isCurrent, address, onSelect, onRaw } = props;
+  const { step, turn, height, isCurrent, address, videoSeconds, onSelect, onRaw } = props;
   return (
     <article
       className={styles.turn}
@@ -51,6 +53,17 @@ export const TurnArticle = memo(function TurnArticle(props: Props) {
         >
           Turn {step}
         </Anchor>
+        {videoSeconds !== null && (
+          <Anchor
+            component="button"
+            type="button"
+            size="xs"
+            title="Show this turn in the video"
+            onClick={() => onSelect(step)}
+          >
+            ▶ {clock(videoSeconds)}
+          </Anchor>
+        )}
         {turn && <HeadFacts turn={turn} />}
         {turn && (
           <ActionIcon

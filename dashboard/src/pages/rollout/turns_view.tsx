@@ -3,6 +3,7 @@ import { Code } from "@mantine/core";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "react-router";
 import type { Match, Outline, Rollout, Turn } from "@/api/rollout.ts";
+import { isUnfinished } from "@/api/queue.ts";
 import { Empty } from "@/components/states.tsx";
 import { KeyHelp } from "./keys.tsx";
 import { KeptOpen } from "./kept_open.ts";
@@ -15,6 +16,7 @@ import { Timeline } from "./timeline.tsx";
 import { estimateHeight, useTurn } from "./turn_slot.tsx";
 import { TurnsToolbar } from "./turns_toolbar.tsx";
 import { indexOf, useCurrentTurn } from "./use_current_turn.ts";
+import type { Player } from "./use_film.ts";
 import { useFollow } from "./use_follow.ts";
 import { useShowMatch } from "./use_show_match.ts";
 import { TURN_KEYS, useTurnKeys } from "./use_turn_keys.ts";
@@ -31,12 +33,16 @@ interface Props {
   outline: Outline;
   view: TurnsViewState;
   change: (changes: Partial<TurnsViewState>) => void;
+  /** Of the video, where there is one. */
+  player: Player | null;
+  /** Keep the turn in sight that a playing video shows. */
+  follows: boolean;
 }
 
 /** So many turns before and after those in view. */
 const AHEAD = 20;
 
-export function TurnsView({ rollout, outline, view, change }: Props) {
+export function TurnsView({ rollout, outline, view, change, player, follows }: Props) {
   const list = useRef<HTMLDivElement>(null);
   const toolbar = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
@@ -59,7 +65,7 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
   useTurn(rollout.id, rollout.training_run_id, outline, Math.min(outline.turns - 1, Math.max(0, first - AHEAD)));
   const writeTurn = useCallback((turn: string) => change({ turn }), [change]);
   const { current, select } = useCurrentTurn(outline, view.turn, writeTurn, jump);
-  const isRunning = rollout.status === "running" || rollout.status === "pending";
+  const isRunning = isUnfinished(rollout.status);
   const follow = useFollow(turns, outline.turns, isRunning);
 
   const showMatch = useShowMatch(turns.held);
@@ -80,6 +86,7 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
   ]);
 
   useSteadyPlace(turns, hidden);
+  const choose = usePlayer(player, follows, outline, current, select, jump);
 
   const go = useTurnKeys(outline, { current, first, last }, select, {
     n: () => search.go(1),
@@ -105,14 +112,15 @@ export function TurnsView({ rollout, outline, view, change }: Props) {
           <Timeline
             listRef={list}
             turns={turns}
-            current={current}
+            current={player?.shown ?? current}
+            secondsOf={player?.hasTimes ? player.secondsOf : undefined}
             id={rollout.id}
             runId={rollout.training_run_id}
             outline={outline}
             hidden={hidden}
             find={view.find}
             address={address}
-            onSelect={select}
+            onSelect={choose}
             onRaw={setRaw}
           />
           <Minimap outline={outline} hits={hits} first={turns.first} last={turns.last} onJump={go} />
@@ -131,6 +139,29 @@ function NoTurns({ isRunning }: { isRunning: boolean }) {
       The rollout ended without any; <Code>rollout.log_turn(observation=…, action=…)</Code> records one.
     </Empty>
   );
+}
+
+/** Keep video and turns together: a turn that is chosen is shown, a turn that is shown is kept in sight. */
+function usePlayer(
+  player: Player | null,
+  follows: boolean,
+  outline: Outline,
+  current: number | null,
+  select: (step: number) => void,
+  jump: (index: number) => void,
+): (step: number) => void {
+  const { seek, shown = null, isPlaying = false } = player ?? {};
+  // By keys, the map, the search or the address; also once the times are known.
+  useEffect(() => {
+    if (current !== null) seek?.(current);
+  }, [current, seek]);
+  useEffect(() => {
+    if (isPlaying && follows && shown !== null) jump(indexOf(outline, shown));
+  }, [shown, isPlaying, follows]);
+  return useCallback((step: number) => {
+    select(step);
+    seek?.(step);
+  }, [select, seek]);
 }
 
 /** Other parts, other heights: the turn that one reads stays. */

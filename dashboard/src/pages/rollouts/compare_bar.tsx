@@ -25,7 +25,7 @@ export function useSelection(
 }
 
 /** Choose one, or choose it no more. Two are compared: a third takes the place of the first. */
-function toggled(selected: string[], id: string): string[] {
+export function toggled(selected: string[], id: string): string[] {
   return selected.includes(id) ? selected.filter((other) => other !== id) : [...selected, id].slice(-2);
 }
 

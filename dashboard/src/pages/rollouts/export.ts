@@ -20,6 +20,7 @@ const COLUMNS = [
   "step_count",
   "step",
   "episode_number",
+  "agent",
   "model",
   "policy_version",
   "error",

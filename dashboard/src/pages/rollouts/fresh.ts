@@ -15,7 +15,7 @@ import { PAGE, type Progress, type Search } from "./search.ts";
 const LATE_MS = 60_000;
 const TOP_PIXELS = 40;
 const MOST_UNFINISHED = 100;
-const UNFINISHED = new Set(["pending", "running"]);
+const UNFINISHED = new Set(["pending", "provisioning", "running"]);
 
 /** What to read again: the beginning of the list; where that takes long, what is newer than the search. */
 export function headFilters(filters: RolloutFilters, startedAt: number): RolloutFilters | null {

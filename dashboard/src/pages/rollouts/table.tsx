@@ -7,6 +7,7 @@ import { Marked, plain } from "@/components/agent_text.tsx";
 import { Ago } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { between, duration, number, shortId, UNKNOWN } from "@/view/format.ts";
+import { agentAndModel } from "./agent_and_model.ts";
 import styles from "./page.module.css";
 
 /** Rows of which less is known: lists within a run need no run. */
@@ -114,8 +115,8 @@ const RolloutRow = memo(function RolloutRow({ row, find, isSelected, onSelect, i
       <Table.Td visibleFrom="md" className={styles.name} title={plain(row.environment)}>
         {plain(row.environment)}
       </Table.Td>
-      <Table.Td visibleFrom="xl" className={styles.name} title={row.model ? plain(row.model) : undefined}>
-        {row.model ? plain(row.model) : UNKNOWN}
+      <Table.Td visibleFrom="xl" className={styles.name} title={plain(agentAndModel(row) ?? "")}>
+        {plain(agentAndModel(row) ?? UNKNOWN)}
       </Table.Td>
       <Table.Td visibleFrom="xl">{row.source}</Table.Td>
       <Table.Td ta="right" visibleFrom="sm" className={styles.short}>

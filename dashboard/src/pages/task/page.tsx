@@ -1,11 +1,17 @@
 import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { IconPlayerPlay } from "@tabler/icons-react";
+import { useState } from "react";
 import { Link, useParams } from "react-router";
 import { readTask, type Task, taskHistory, type Validator } from "@/api/tasks.ts";
 import { AgentText, plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead, Section } from "@/components/page.tsx";
+import { NewRollouts } from "@/components/queue/new_rollouts.tsx";
+import { WriteButton } from "@/components/queue/write_button.tsx";
 import { Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
 import { ByCheckpoint, ByRun, OverTime } from "./history.tsx";
+import { ByAgent } from "./by_agent.tsx";
+import { InTheQueue } from "./in_the_queue.tsx";
 import { NewestRollouts } from "./rollouts.tsx";
 
 /** One task: what is asked, how it is checked, and how agents do on it over time. */
@@ -20,19 +26,17 @@ export default function TaskPage() {
           <PageHead
             title={title(found)}
             crumbs={[{ label: "Tasks", to: "/tasks" }]}
-            aside={
-              <Button component={Link} to={`/rollouts?task=${found.id}`} variant="default" size="xs">
-                All its rollouts
-              </Button>
-            }
+            aside={<Aside task={found} />}
           >
             <Facts task={found} />
           </PageHead>
           <Stack>
             <SimpleGrid cols={{ base: 1, md: 2 }}>
               <Asked task={found} />
-              <Checked validators={found.validators} />
+              <Checked validators={found.validators} hasAnswer={found.expected_answer !== null} />
             </SimpleGrid>
+            <InTheQueue taskId={found.id} />
+            <ByAgent taskId={found.id} />
             <Found query={history} what="Loading its history">
               {(known) => (
                 <>
@@ -49,6 +53,30 @@ export default function TaskPage() {
         </>
       )}
     </Found>
+  );
+}
+
+function Aside({ task }: { task: Task }) {
+  const [requesting, setRequesting] = useState(false);
+  return (
+    <>
+      <Button component={Link} to={`/rollouts?task=${task.id}`} variant="default" size="xs">
+        All its rollouts
+      </Button>
+      <WriteButton
+        size="xs"
+        leftSection={<IconPlayerPlay size={14} aria-hidden />}
+        onClick={() => setRequesting(true)}
+      >
+        New rollout
+      </WriteButton>
+      {requesting && (
+        <NewRollouts
+          tasks={[{ id: task.id, label: task.name ?? task.description }]}
+          onClose={() => setRequesting(false)}
+        />
+      )}
+    </>
   );
 }
 
@@ -84,11 +112,15 @@ function Asked({ task }: { task: Task }) {
   );
 }
 
-function Checked({ validators }: { validators: Validator[] }) {
+function Checked({ validators, hasAnswer }: { validators: Validator[]; hasAnswer: boolean }) {
   return (
     <Section title="How it is checked">
       {validators.length === 0 && (
-        <Text size="sm" c="dimmed">It has no validators: whoever records a rollout says whether it succeeded.</Text>
+        <Text size="sm" c="dimmed">
+          {hasAnswer
+            ? "It has no validators: the answer is compared with the expected one."
+            : "It has no validators and no expected answer: a rollout of the queue ends as completed, unverified, and whoever records one says whether it succeeded."}
+        </Text>
       )}
       <Stack gap="sm">
         {validators.map((validator) => (

@@ -1,4 +1,5 @@
-import { Table, Text } from "@mantine/core";
+import { Checkbox, Table, Text, VisuallyHidden } from "@mantine/core";
+import { useState } from "react";
 import { Link } from "react-router";
 import { findRollouts } from "@/api/rollouts.ts";
 import { plain } from "@/components/agent_text.tsx";
@@ -7,17 +8,20 @@ import { ScrollTable } from "@/components/scroll_table.tsx";
 import { Found } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { useLive } from "@/live/query.ts";
-import { number, shortId } from "@/view/format.ts";
+import { agentAndModel } from "@/pages/rollouts/agent_and_model.ts";
+import { CompareBar, toggled } from "@/pages/rollouts/compare_bar.tsx";
+import { number, shortId, UNKNOWN } from "@/view/format.ts";
 
 const SHOWN = 20;
 
-/** The newest rollouts of a task; the rest is a search. */
+/** The newest rollouts of a task, of which two can be seen side by side; the rest is a search. */
 export function NewestRollouts({ taskId }: { taskId: string }) {
   const found = useLive(
     "*",
     ["task-rollouts", taskId],
     (signal) => findRollouts({ task_id: taskId }, null, { pageSize: SHOWN, budgetMs: 300 }, signal),
   );
+  const [selected, select] = useState<string[]>([]);
   return (
     <Section title="Newest rollouts" aside={<Link to={`/rollouts?task=${taskId}`}>All of them</Link>}>
       <Found query={found} what="Loading rollouts">
@@ -28,7 +32,11 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
               <ScrollTable label="Newest rollouts" minWidth={520}>
                 <Table.Thead>
                   <Table.Tr>
+                    <Table.Th w={34}>
+                      <VisuallyHidden>Selected</VisuallyHidden>
+                    </Table.Th>
                     <Table.Th>Rollout</Table.Th>
+                    <Table.Th>Agent and model</Table.Th>
                     <Table.Th>Run</Table.Th>
                     <Table.Th>Status</Table.Th>
                     <Table.Th ta="right">Reward</Table.Th>
@@ -40,8 +48,17 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
                   {rollouts.map((rollout) => (
                     <Table.Tr key={rollout.id}>
                       <Table.Td>
+                        <Checkbox
+                          size="xs"
+                          checked={selected.includes(rollout.id)}
+                          onChange={() => select(toggled(selected, rollout.id))}
+                          aria-label={`Select rollout ${shortId(rollout.id)}`}
+                        />
+                      </Table.Td>
+                      <Table.Td>
                         <Link to={`/rollouts/${rollout.id}`}>{shortId(rollout.id)}</Link>
                       </Table.Td>
+                      <Table.Td>{plain(agentAndModel(rollout) ?? UNKNOWN)}</Table.Td>
                       <Table.Td>
                         {rollout.training_run_id && (
                           <Link to={`/runs/${rollout.training_run_id}`}>
@@ -63,6 +80,7 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
               </ScrollTable>
             )}
       </Found>
+      <CompareBar selected={selected} clear={() => select([])} />
     </Section>
   );
 }

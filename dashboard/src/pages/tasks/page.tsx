@@ -1,6 +1,6 @@
 import { Button, Code, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { IconSearch, IconUpload } from "@tabler/icons-react";
+import { IconPlayerPlay, IconSearch, IconUpload } from "@tabler/icons-react";
 import { DataTable } from "mantine-datatable";
 import { useState } from "react";
 import { Link } from "react-router";
@@ -12,9 +12,11 @@ import {
   type TaskFilters,
   type TaskPage,
 } from "@/api/tasks.ts";
-import { useAccess } from "@/auth/session.tsx";
+import { useAccess, useWhyNot } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
+import { NewRollouts } from "@/components/queue/new_rollouts.tsx";
+import { WriteButton } from "@/components/queue/write_button.tsx";
 import { RateBar } from "@/components/rate.tsx";
 import { Empty, Failed, Loading } from "@/components/states.tsx";
 import { useLive, useLivePages } from "@/live/query.ts";
@@ -28,7 +30,7 @@ const DEFAULTS = { search: "", environment: null as string | null, split: null a
 export default function TasksPage() {
   const { person } = useAccess();
   if (!person) return <SignInFirst />;
-  return <Tasks mayAdd={person.role === "editor" || person.role === "admin"} />;
+  return <Tasks />;
 }
 
 function SignInFirst() {
@@ -42,9 +44,11 @@ function SignInFirst() {
   );
 }
 
-function Tasks({ mayAdd }: { mayAdd: boolean }) {
+function Tasks() {
   const [view, change] = useView(DEFAULTS);
   const [uploading, setUploading] = useState(false);
+  const [chosen, setChosen] = useState<ListedTask[]>([]);
+  const [requesting, setRequesting] = useState(false);
   const facets = useLive("*", ["task-facets"], taskFacets);
   const filters: TaskFilters = Object.fromEntries(Object.entries(view).filter(([, value]) => value));
   const pages = useLivePages<TaskPage, TaskCursor>(
@@ -55,18 +59,28 @@ function Tasks({ mayAdd }: { mayAdd: boolean }) {
     { keep: true },
   );
   const tasks = pages.data?.pages.flatMap((page) => page.tasks);
-  const upload = mayAdd && (
-    <Button
-      leftSection={<IconUpload size={16} aria-hidden />}
-      onClick={() => setUploading(true)}
-    >
-      Upload tasks
-    </Button>
+  const aside = (
+    <>
+      <WriteButton
+        variant="default"
+        leftSection={<IconUpload size={16} aria-hidden />}
+        onClick={() => setUploading(true)}
+      >
+        Upload tasks
+      </WriteButton>
+      <WriteButton
+        leftSection={<IconPlayerPlay size={16} aria-hidden />}
+        whyNot={chosen.length === 0 ? "Select tasks in the list first." : null}
+        onClick={() => setRequesting(true)}
+      >
+        {chosen.length < 2 ? "New rollout" : `New rollouts of ${number(chosen.length)} tasks`}
+      </WriteButton>
+    </>
   );
 
   return (
     <>
-      <PageHead title="Tasks" aside={upload} />
+      <PageHead title="Tasks" aside={aside} />
       <Filters
         view={view}
         change={change}
@@ -83,7 +97,7 @@ function Tasks({ mayAdd }: { mayAdd: boolean }) {
       )}
       {tasks && tasks.length > 0 && (
         <>
-          <TaskTable tasks={tasks} />
+          <TaskTable tasks={tasks} chosen={chosen} choose={setChosen} />
           <Group justify="center" my="md">
             {pages.hasNextPage
               ? (
@@ -98,6 +112,12 @@ function Tasks({ mayAdd }: { mayAdd: boolean }) {
               )}
           </Group>
         </>
+      )}
+      {requesting && (
+        <NewRollouts
+          tasks={chosen.map(({ id, name, description }) => ({ id, label: name ?? description }))}
+          onClose={() => setRequesting(false)}
+        />
       )}
       <UploadDialog
         opened={uploading}
@@ -170,10 +190,21 @@ function Nothing({ isFiltered, clear }: { isFiltered: boolean; clear: () => void
   );
 }
 
-function TaskTable({ tasks }: { tasks: ListedTask[] }) {
+function TaskTable({ tasks, chosen, choose }: {
+  tasks: ListedTask[];
+  chosen: ListedTask[];
+  choose: (tasks: ListedTask[]) => void;
+}) {
+  const mayAsk = useWhyNot() === null;
   return (
     <DataTable<ListedTask>
       records={tasks}
+      selectedRecords={mayAsk ? chosen : undefined}
+      onSelectedRecordsChange={mayAsk ? choose : undefined}
+      allRecordsSelectionCheckboxProps={{ "aria-label": "Select all tasks that are listed" }}
+      getRecordSelectionCheckboxProps={(task) => ({
+        "aria-label": `Select ${plain(task.name ?? task.description).slice(0, 80)}`,
+      })}
       withTableBorder
       highlightOnHover
       minHeight={0}

@@ -2,6 +2,7 @@ import {
   Alert,
   Autocomplete,
   Button,
+  Code,
   FileInput,
   Group,
   List,
@@ -11,12 +12,12 @@ import {
   Table,
   Text,
 } from "@mantine/core";
-import { useEffect, useState } from "react";
-import { knownTasks, type NewTask, type Refusal, writeTasks } from "@/api/tasks.ts";
+import { useEffect, useRef, useState } from "react";
+import { type Entry, knownTasks, type Problem, taskId, type Uploaded, uploadTasks } from "@/api/tasks.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { refresher } from "@/live/query.ts";
 import { bytes } from "@/view/format.ts";
-import { MAX_BYTES, type Parsed, parseTasks } from "./parse.ts";
+import { MAX_BYTES, type Parsed, parseTasks, shownField } from "./parse.ts";
 
 const PREVIEWED = 20;
 const LISTED_PROBLEMS = 50;
@@ -48,42 +49,58 @@ function Upload({ environments, onClose }: { environments: string[]; onClose: ()
   const [file, setFile] = useState<File | null>(null);
   const [environment, setEnvironment] = useState("");
   const [parsed, setParsed] = useState<Parsed | null>(null);
-  const [written, setWritten] = useState<number | null>(null);
-  const [refused, setRefused] = useState<Refusal[] | null>(null);
+  const [sent, setSent] = useState<{ count: number; of: number } | null>(null);
+  const [outcome, setOutcome] = useState<Uploaded | null>(null);
   const [failure, setFailure] = useState<string | null>(null);
+  // Uploading again after a lost answer makes no task twice.
+  const key = useRef("");
 
   useEffect(() => {
+    key.current = crypto.randomUUID();
     setParsed(null);
-    setRefused(null);
+    setOutcome(null);
     setFailure(null);
-    setWritten(null);
+    setSent(null);
     if (!file) return;
     let isLatest = true;
-    void read(file, environment.trim() || null).then((found) => isLatest && setParsed(found));
+    void read(file).then((found) => isLatest && setParsed(found));
     return () => {
       isLatest = false;
     };
   }, [file, environment]);
 
-  const upload = async (tasks: NewTask[]) => {
-    setWritten(0);
+  const usual = environment.trim() || parsed?.environment || null;
+  const upload = async (entries: Entry[], before: Uploaded | null) => {
+    setSent({ count: 0, of: entries.length });
     setFailure(null);
     try {
-      setRefused(await writeTasks(tasks, setWritten));
+      const now = await uploadTasks(
+        entries,
+        usual,
+        crypto.randomUUID(),
+        (count) => setSent({ count, of: entries.length }),
+      );
+      setOutcome({
+        ...now,
+        written: now.written + (before?.written ?? 0),
+        problems: [...before?.problems ?? [], ...now.problems],
+      });
       refresher.everything();
     } catch (error) {
       setFailure((error as Error).message);
-      setWritten(null);
+    } finally {
+      setSent(null);
     }
   };
 
-  const count = parsed?.tasks.length ?? 0;
+  const entries = outcome ? outcome.left : parsed?.entries ?? [];
+  const problems = [...parsed?.problems ?? [], ...outcome?.problems ?? []];
   return (
     <Stack>
       <FileInput
         label="File"
-        description='A JSON list: [{"id": …, "task": …, "answer": …}]'
-        accept=".json,application/json"
+        description='A JSON list, [{"id": …, "task": …, "answer": …}], or such an object in each line (JSONL)'
+        accept=".json,.jsonl,.ndjson,application/json"
         placeholder="Choose tasks.json"
         value={file}
         onChange={setFile}
@@ -97,22 +114,29 @@ function Upload({ environments, onClose }: { environments: string[]; onClose: ()
         value={environment}
         onChange={setEnvironment}
       />
-      {parsed && <Problems parsed={parsed} />}
-      {parsed && count > 0 && <Preview tasks={parsed.tasks} />}
-      {written !== null && (
-        <Progress value={count ? (100 * written) / count : 0} aria-label={`${written} of ${count} written`} />
-      )}
+      <Problems problems={problems} left={entries.length} isSent={outcome !== null} />
+      {parsed && !outcome && entries.length > 0 && <Preview entries={entries} usual={usual} />}
+      {sent && <Progress value={(100 * sent.count) / sent.of} aria-label={`${sent.count} of ${sent.of} sent`} />}
       {failure && (
         <Alert color="red" role="alert" title="The upload stopped">
           {failure} What was written stays; uploading again goes on.
         </Alert>
       )}
-      {refused && <Outcome refused={refused} parsed={parsed!} />}
+      {outcome && outcome.written > 0 && (
+        <Alert color="green" role="status" title={`${outcome.written.toLocaleString("en-US")} written`} />
+      )}
       <Group justify="flex-end">
-        <Button variant="default" onClick={onClose}>{refused ? "Close" : "Cancel"}</Button>
-        {!refused && (
-          <Button disabled={count === 0 || written !== null} onClick={() => void upload(parsed!.tasks)}>
-            {count === 0 ? "Upload" : `Upload ${count.toLocaleString("en-US")} ${count === 1 ? "task" : "tasks"}`}
+        <Button variant="default" onClick={onClose}>{outcome ? "Close" : "Cancel"}</Button>
+        {(!outcome || entries.length > 0) && (
+          <Button
+            disabled={entries.length === 0 || sent !== null}
+            onClick={() => void upload(entries, outcome)}
+          >
+            {entries.length === 0
+              ? "Upload"
+              : `Upload ${outcome ? "the other " : ""}${entries.length.toLocaleString("en-US")} ${
+                entries.length === 1 ? "task" : "tasks"
+              }`}
           </Button>
         )}
       </Group>
@@ -120,25 +144,32 @@ function Upload({ environments, onClose }: { environments: string[]; onClose: ()
   );
 }
 
-async function read(file: File, environment: string | null): Promise<Parsed> {
+async function read(file: File): Promise<Parsed> {
   if (file.size > MAX_BYTES) {
     const message = `The file has ${bytes(file.size)}; at most ${bytes(MAX_BYTES)} are possible. Split it.`;
-    return { tasks: [], entries: [], problems: [{ entry: null, message }] };
+    return { entries: [], environment: null, problems: [{ place: null, field: null, message }] };
   }
-  return await parseTasks(await file.text(), environment);
+  return parseTasks(await file.text());
 }
 
-function Problems({ parsed: { problems, tasks } }: { parsed: Parsed }) {
+/** Every entry that is not taken, by its place and field. */
+function Problems({ problems, left, isSent }: { problems: Problem[]; left: number; isSent: boolean }) {
   if (problems.length === 0) return null;
-  const whole = problems[0]!.entry === null;
-  const title = whole
+  const wrong = new Set(problems.map(({ place }) => place));
+  const title = wrong.has(null)
     ? "This file cannot be taken"
-    : `${problems.length} ${problems.length === 1 ? "entry is" : "entries are"} left out`;
+    : `${wrong.size.toLocaleString("en-US")} ${wrong.size === 1 ? "entry is" : "entries are"} wrong${
+      isSent && left > 0 ? ", so that those with it were not written yet" : ""
+    }`;
   return (
-    <Alert color={whole || tasks.length === 0 ? "red" : "orange"} role="alert" title={title}>
+    <Alert color={wrong.has(null) ? "red" : "orange"} role="alert" title={title}>
+      {!wrong.has(null) && <Text size="sm">Entries are counted from 0.</Text>}
       <List size="sm" aria-label="Problems">
-        {problems.slice(0, LISTED_PROBLEMS).map(({ entry, message }) => (
-          <List.Item key={entry}>{entry === null ? message : `Entry ${entry + 1}: ${plain(message)}`}</List.Item>
+        {problems.slice(0, LISTED_PROBLEMS).map(({ place, field, message }, index) => (
+          <List.Item key={index}>
+            {place !== null && `Entry ${place}: `}
+            {field !== null && <Code>{plain(field)}</Code>} {plain(message)}
+          </List.Item>
         ))}
       </List>
       {problems.length > LISTED_PROBLEMS && <Text size="sm">and {problems.length - LISTED_PROBLEMS} more</Text>}
@@ -146,22 +177,14 @@ function Problems({ parsed: { problems, tasks } }: { parsed: Parsed }) {
   );
 }
 
-function Preview({ tasks }: { tasks: NewTask[] }) {
-  const [known, setKnown] = useState<Set<string> | null>(null);
-  useEffect(() => {
-    setKnown(null);
-    if (tasks.length > LOOKED_UP) return;
-    const stop = new AbortController();
-    knownTasks(tasks.map((task) => task.id), stop.signal).then(setKnown, () => {});
-    return () => stop.abort();
-  }, [tasks]);
-  const changed = known && tasks.filter((task) => known.has(task.id)).length;
+function Preview({ entries, usual }: { entries: Entry[]; usual: string | null }) {
+  const known = useKnown(entries, usual);
   return (
     <Stack gap={4}>
       <Text size="sm" role="status">
-        {tasks.length.toLocaleString("en-US")} can be taken
-        {changed !== null && `: ${tasks.length - changed} new, ${changed} already there and changed`}.
-        {tasks.length > PREVIEWED && ` The first ${PREVIEWED}:`}
+        {entries.length.toLocaleString("en-US")} {entries.length === 1 ? "entry" : "entries"}
+        {known !== null && `: ${entries.length - known} new, ${known} already there and changed`}.
+        {entries.length > PREVIEWED && ` The first ${PREVIEWED}:`}
       </Text>
       <Table.ScrollContainer minWidth={480} mah={280}>
         <Table striped withTableBorder aria-label="Preview">
@@ -174,15 +197,15 @@ function Preview({ tasks }: { tasks: NewTask[] }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {tasks.slice(0, PREVIEWED).map((task) => (
-              <Table.Tr key={task.id}>
-                <Table.Td>{plain(task.external_id)}</Table.Td>
-                <Table.Td>{task.environment && plain(task.environment)}</Table.Td>
+            {entries.slice(0, PREVIEWED).map(({ place, value }) => (
+              <Table.Tr key={place}>
+                <Table.Td>{cut(shownField(value, "id", "external_id"))}</Table.Td>
+                <Table.Td>{cut(shownField(value, "environment") ?? usual)}</Table.Td>
                 <Table.Td>
-                  <Text size="sm" lineClamp={2}>{plain(task.description)}</Text>
+                  <Text size="sm" lineClamp={2}>{cut(shownField(value, "task", "description"))}</Text>
                 </Table.Td>
                 <Table.Td>
-                  <Text size="sm" lineClamp={2}>{task.expected_answer && plain(task.expected_answer)}</Text>
+                  <Text size="sm" lineClamp={2}>{cut(shownField(value, "answer", "expected_answer"))}</Text>
                 </Table.Td>
               </Table.Tr>
             ))}
@@ -193,21 +216,23 @@ function Preview({ tasks }: { tasks: NewTask[] }) {
   );
 }
 
-function Outcome({ refused, parsed }: { refused: Refusal[]; parsed: Parsed }) {
-  const written = parsed.tasks.length - refused.length;
-  return (
-    <Alert
-      color={refused.length ? "orange" : "green"}
-      role="status"
-      title={`${written.toLocaleString("en-US")} written`}
-    >
-      {refused.length > 0 && (
-        <List size="sm">
-          {refused.slice(0, LISTED_PROBLEMS).map(({ index, message }) => (
-            <List.Item key={index}>Entry {parsed.entries[index]! + 1}: {plain(message)}</List.Item>
-          ))}
-        </List>
-      )}
-    </Alert>
-  );
+function cut(text: string | null): string | null {
+  return text === null ? null : plain(text.slice(0, 300));
+}
+
+/** How many of the entries are tasks already; null: not known yet, or too many to look up. */
+function useKnown(entries: Entry[], usual: string | null): number | null {
+  const [known, setKnown] = useState<number | null>(null);
+  useEffect(() => {
+    setKnown(null);
+    if (entries.length > LOOKED_UP) return;
+    const stop = new AbortController();
+    const ids = entries.flatMap(({ value }) => {
+      const id = shownField(value, "id", "external_id");
+      return id === null ? [] : [taskId(shownField(value, "environment") ?? usual, id)];
+    });
+    Promise.all(ids).then((all) => knownTasks(all, stop.signal)).then((found) => setKnown(found.size), () => {});
+    return () => stop.abort();
+  }, [entries, usual]);
+  return known;
 }

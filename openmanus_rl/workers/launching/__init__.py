@@ -1,0 +1,1 @@
+"""Workers on other machines, through SkyPilot: clouds, Kubernetes, Slurm."""
