@@ -33,8 +33,9 @@ class Queue(Protocol):
 
     command: list[str]
     """Starts a worker; the number of jobs that it works on at once is the last argument."""
-    database_url: str
 
+    @property
+    def database_url(self) -> str: ...
     def put(self, connection: psycopg.Connection[Any], count: int) -> None: ...
 
     unfinished: LiteralString
@@ -60,7 +61,7 @@ class Ours:
 
     def __init__(self, stack: Stack) -> None:
         self.command = [sys.executable, "-m", "openmanus_rl", "worker", "--max-workers"]
-        self.database_url = stack.settings["DATABASE_URL"]
+        self.database_url: str = stack.settings["DATABASE_URL"]
 
     def put(self, connection: psycopg.Connection[Any], count: int) -> None:
         """Ask for rollouts."""
