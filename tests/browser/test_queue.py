@@ -194,7 +194,7 @@ def test_the_video_plays_beside_the_turns_and_each_follows_the_other(
     worker.claim()
     video, logs = f"film/{rollout_id}/video.webm", f"film/{rollout_id}/logs.txt"
     StorageManager.upload_file("media", video, make_video(tmp_path, 9))
-    StorageManager.upload_bytes("logs", logs, f"web started\n{HOSTILE}\n".encode())
+    StorageManager.upload_bytes("media", logs, f"web started\n{HOSTILE}\n".encode())
     files = {"video_path": video, "logs_path": logs, "result": "x" * 1_000_000}
     used = {"input_tokens": 1200, "output_tokens": 34, "cost_usd": 0.05}
     worker.record(rollout_id, turns=5, status="running")

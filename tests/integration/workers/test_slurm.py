@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,11 +33,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Slurm, dict[str, str]]]:
-    folder = tmp_path_factory.mktemp("slurm")
-    # The cluster's user has to reach it.
-    for above in folder.parents[:3]:
-        above.chmod(above.stat().st_mode | 0o011)
+def infrastructure() -> Iterator[tuple[Slurm, dict[str, str]]]:
+    # Not pytest's folder, which only root can enter.
+    folder = Path(tempfile.mkdtemp(prefix="openmanus-rl-slurm-", dir="/tmp"))
     slurm = Slurm(folder, Path(str(VENV)) / "bin/uv")
     env = {"HOME": str(folder / "sky"), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
     try:
@@ -46,6 +45,7 @@ def infrastructure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S
     finally:
         subprocess.run([f"{VENV}/bin/sky", "api", "stop"], env={**os.environ, **env}, check=False, timeout=120)
         slurm.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

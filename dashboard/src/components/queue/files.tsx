@@ -8,13 +8,15 @@ import { Found } from "@/components/states.tsx";
 import { mediaAt, MediaItem } from "@/pages/rollout/media.tsx";
 import { bytes } from "@/view/format.ts";
 
+/** Workers store logs as they store videos: by the recorder, as media of the rollout. */
+const BUCKET = "media";
 const SHOWN_BYTES = 256 * 1024;
 
 /** The end of the logs, where the reason usually is. */
 export function EnvironmentLogs({ path }: { path: string }) {
   const query = useQuery<{ text: string; isCut: boolean }, Error>({
     queryKey: ["logs", path],
-    queryFn: ({ signal }) => readEnd("logs", path, SHOWN_BYTES, signal),
+    queryFn: ({ signal }) => readEnd(BUCKET, path, SHOWN_BYTES, signal),
   });
   return (
     <Found query={query} what="Reading the logs">
@@ -22,7 +24,7 @@ export function EnvironmentLogs({ path }: { path: string }) {
         <>
           <Group gap="md" mb={4}>
             {isCut && <Text size="sm" c="dimmed">The last {bytes(SHOWN_BYTES)} are shown.</Text>}
-            <Anchor component="button" type="button" size="sm" onClick={() => void saveFile("logs", path)}>
+            <Anchor component="button" type="button" size="sm" onClick={() => void saveFile(BUCKET, path)}>
               Download
             </Anchor>
           </Group>

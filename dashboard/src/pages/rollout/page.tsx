@@ -63,7 +63,7 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
           <Tabs.Tab value="raw">Raw JSON</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="turns">
-          <OtherMedia media={videos.filter((one) => one !== film)} />
+          <OtherMedia media={videos.filter((one) => one !== film && one.path !== rollout.logs_path)} />
           <div className={styles.columns} data-film={film !== undefined || undefined}>
             <div className={styles.aside} role="region" aria-label="Judgement" tabIndex={0}>
               {film && (
