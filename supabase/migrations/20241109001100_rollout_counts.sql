@@ -52,11 +52,13 @@ declare
   d record;
 begin
   if tg_op = 'UPDATE' then
+    -- Not by a join: the plan that is kept for a session's first update, of one row, would compare thousands of rows with each other.
     if not exists (
-      select 1 from new_rows n join old_rows o using (id)
-      where (n.training_run_id, n.group_id, n.environment, internal.is_completed(n.status), n.status = 'success', n.total_reward, n.step_count, n.rewound_at is null)
-        is distinct from
-        (o.training_run_id, o.group_id, o.environment, internal.is_completed(o.status), o.status = 'success', o.total_reward, o.step_count, o.rewound_at is null)) then
+      select n.id, n.training_run_id, n.group_id, n.environment, internal.is_completed(n.status), n.status = 'success', n.total_reward, n.step_count,
+        n.rewound_at is null from new_rows n
+      except all
+      select o.id, o.training_run_id, o.group_id, o.environment, internal.is_completed(o.status), o.status = 'success', o.total_reward, o.step_count,
+        o.rewound_at is null from old_rows o) then
       return null;
     end if;
   elsif tg_op = 'INSERT' then
