@@ -86,7 +86,7 @@ class Queue:
 
     def write(self, lease_id: str | None, **batch: list[Record]) -> list[Record]:
         """Write a batch under a lease, or under none; return what was refused."""
-        return list(call(self.db, "ingest", batch=batch, lease_id=lease_id)["refused"])
+        return list(call(self.db, "ingest", batch=batch, leases=lease_id and [lease_id])["refused"])
 
     def end(self, rollout_id: str, lease_id: str, status: str = "success", **fields: Any) -> list[Record]:
         return self.write(lease_id, rollouts=[{"id": rollout_id, "status": status, **fields}])

@@ -18,7 +18,7 @@ Write = Callable[[Connection, str | None, Batch], list[Record]]
 
 
 def by_ingest(db: Connection, lease_id: str | None, batch: Batch) -> list[Record]:
-    return list(call(db, "ingest", batch=batch, lease_id=lease_id)["refused"])
+    return list(call(db, "ingest", batch=batch, leases=lease_id and [lease_id])["refused"])
 
 
 def by_copy(db: Connection, lease_id: str | None, batch: Batch) -> list[Record]:
@@ -246,7 +246,7 @@ def test_the_setting_ends_with_the_batch(db: Connection) -> None:
         attempt.write({"rollouts": [{"id": attempt.id, "metadata": {"a": 1}}]})
         assert len(attempt.write({"rollouts": [{"id": attempt.id, "status": "success"}]}, None)) == 1
     with pytest.raises(psycopg.Error), db.transaction():
-        db.execute("select public.ingest('{\"rollouts\": 1}', lease_id => %s)", [attempt.lease])
+        db.execute("select public.ingest('{\"rollouts\": 1}', leases => array[%s::uuid])", [attempt.lease])
     assert len(attempt.write({"rollouts": [{"id": attempt.id, "status": "success"}]}, None)) == 1
 
 
@@ -390,6 +390,6 @@ def test_ingest_under_a_lease_can_be_all_or_nothing(db: Connection) -> None:
     attempt = Attempt(db)
     lose(attempt, "leased by another")
     with pytest.raises(psycopg.Error) as caught:
-        call(db, "ingest", batch=attempt.late()["agent_states"], lease_id=attempt.lease, all_or_nothing=True)
+        call(db, "ingest", batch=attempt.late()["agent_states"], leases=[attempt.lease], all_or_nothing=True)
     assert caught.value.sqlstate == "OM409"
     assert ingest(db, {})["refused"] == []

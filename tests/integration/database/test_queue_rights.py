@@ -29,7 +29,7 @@ class Workspace:
         self.held, self.failed = self.leases
         (self.waiting,) = {each["id"] for each in made} - self.leases.keys()
         batch = {"rollouts": [{"id": self.failed, "status": "error"}]}
-        assert self.call("owner", "ingest", batch=batch, lease_id=self.leases[self.failed])["refused"] == []
+        assert self.call("owner", "ingest", batch=batch, leases=[self.leases[self.failed]])["refused"] == []
 
     def call(self, actor: str, function: str, **arguments: Any) -> Any:
         with self.acting(actor):
@@ -133,11 +133,11 @@ def test_a_lease_does_not_open_what_is_anothers(workspace: Workspace) -> None:
     batch = {"rollouts": [{"id": workspace.held, "status": "success"}], "agent_states": [turn]}
     lease = row(workspace.db, "rollouts", workspace.held)["lease_id"]
     for actor in ("other", "viewer", "stranger"):
-        refused = workspace.call(actor, "ingest", batch=batch, lease_id=lease)["refused"]
+        refused = workspace.call(actor, "ingest", batch=batch, leases=[lease])["refused"]
         assert len(refused) == 2, actor
     assert workspace.queue.status(workspace.held) == "provisioning"
     assert count(workspace.db, "agent_states", rollout_id=workspace.held) == 0
-    assert workspace.call("owner", "ingest", batch=batch, lease_id=lease)["refused"] == []
+    assert workspace.call("owner", "ingest", batch=batch, leases=[lease])["refused"] == []
 
 
 def test_nobody_registers_as_the_worker_of_another(workspace: Workspace) -> None:
