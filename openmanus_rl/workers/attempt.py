@@ -152,6 +152,9 @@ class Attempt:
     def _judge(self, answer: Any, limit: LimitReached | None) -> Outcome:
         claim = self._claim
         self._tell("verifying")
+        if claim.validators:
+            # These may take a while; the dashboard shows it.
+            self._rollout.update(status_message="verifying the answer")
         try:
             with self._stopper.interruptible(seconds=VERIFY_SECONDS):
                 verdicts = verify(

@@ -53,7 +53,7 @@ as $$
     case when o.status = 'error' then pg_temp.pick(array['EnvironmentError: the browser closed unexpectedly', 'TimeoutError: no answer within 30 s',
       'ValueError: could not parse the action', 'ConnectionResetError: [Errno 104] Connection reset by peer'], p.n, 35) end,
     r.model, case when p.evaluation is null then greatest(0, p.step - floor(4 * pg_temp.chance(p.n, 36) ^ 3)::bigint) end, p.n % 1000,
-    'worker-' || p.n % 16, pg_temp.made_id(1, 1 + r.number % 6), p.step, p.made_at,
+    pg_temp.made_id(9, p.n % 16), pg_temp.made_id(1, 1 + r.number % 6), p.step, p.made_at,
     case when o.status <> 'running' then p.made_at + f.seconds * interval '1 second' end, p.made_at, p.made_at
   from pg_temp.sizes s cross join pg_temp.placed(low, high) p
   left join pg_temp.filled_runs r on r.number = p.run_number

@@ -9,7 +9,7 @@ create unique index on pg_temp.turned (id);
 
 -- Rollouts that are hard to show: their turns follow. They belong to the run of many points and to the hostile one.
 insert into public.rollouts (id, training_run_id, task_id, environment, episode_number, task_description, status, status_change_id, total_reward, step_count,
-  model, policy_version, worker_id, owner_id, step, started_at, finished_at, created_at, updated_at)
+  model, policy_version, agent, owner_id, step, started_at, finished_at, created_at, updated_at)
 select pg_temp.made_id(5, s.rollouts - 1 - p.n), r.id, t.id, r.environment, s.rollouts - 1 - p.n, t.description, 'success',
   pg_temp.made_id(10, 4 * (s.rollouts - 1 - p.n) + 3), 1, p.turns, r.model, 0, p.name, pg_temp.made_id(1, 1), 0,
   made_at, now(), made_at, now()

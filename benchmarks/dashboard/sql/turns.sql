@@ -31,7 +31,7 @@ from pg_temp.sizes s cross join (
   from (
     select place, null as name, id, training_run_id, group_id, step_count, model, policy_version, created_at from pg_temp.turned
     union all
-    select null, o.worker_id, o.id, o.training_run_id, null, o.step_count, o.model, o.policy_version, o.created_at
+    select null, o.agent, o.id, o.training_run_id, null, o.step_count, o.model, o.policy_version, o.created_at
     from pg_temp.sizes s, public.rollouts o where o.id in (select pg_temp.made_id(5, s.rollouts - 1 - n) from generate_series(0, 2) n)
   ) o (place, name, rollout_id, training_run_id, group_id, step_count, model, policy_version, made_at)
   cross join generate_series(0, coalesce(o.step_count, 1) - 1) k) t
