@@ -961,7 +961,7 @@ begin
     select jsonb_build_object(
       'waiting', (select coalesce(sum(w.rollouts), 0) from waiting w),
       'oldest_waiting_at', (select min(w.oldest_at) from waiting w),
-      'held_count', (select count(*) from leases),
+      'held_count', (select count(*) from leases l join public.rollouts r on r.id = l.rollout_id),
       'health', (select jsonb_build_object('active', count(*) filter (where w.health = 'active'), 'draining', count(*) filter (where w.health = 'draining'),
           'silent', count(*) filter (where w.health = 'silent'), 'stopped', count(*) filter (where w.health = 'stopped'),
           'places', coalesce(sum(w.max_rollouts) filter (where w.health = 'active'), 0)) from workers w),

@@ -185,7 +185,9 @@ def test_members_see_the_queue_and_others_see_nothing_of_it(workspace: Workspace
         assert workspace.held in {each["id"] for each in found["held"]}, actor
         assert workspace.waiting in {each["id"] for each in found["next"]}, actor
         assert workspace.worker in {each["id"] for each in found["workers"]}, actor
-    empty = {"waiting": 0, "oldest_waiting_at": None, "next": [], "held": [], "workers": []}
+    health = dict.fromkeys(("active", "draining", "silent", "stopped", "places"), 0)
+    empty = {"waiting": 0, "oldest_waiting_at": None, "held_count": 0, "health": health, "unserved": []}
+    empty |= {"next": [], "held": [], "workers": []}
     assert workspace.call("stranger", "queue_overview") == empty
     assert workspace.code("anon", "queue_overview") == "42501"
     assert workspace.code("anon", "task_results", task_id=workspace.queue.tasks[0]) == "42501"
