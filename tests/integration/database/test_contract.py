@@ -150,6 +150,7 @@ def queue_answers(db: Connection, function: str) -> list[Any]:
         case "cancel_rollouts" | "delete_rollouts":
             return [call_queue(db, function, rollout_ids=[running, waiting])]
         case "queue_overview":
+            queue.clear_others()
             nameless = Queue(db)
             nameless.request()
             nameless.lease()
