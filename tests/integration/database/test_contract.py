@@ -79,7 +79,9 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
         case "interrupt":
             return ask({"entries": {"rollouts": [[world["bare rollout"], new_id()]]}})
         case "list_tasks":
-            return ask({}, {"page_size": 1}, {"filters": {"search": "nothing like this"}})
+            # Other tests made newer tasks.
+            mine = [{"filters": {"environment": world["env"]}}, {"filters": {"search": world["bare task"]}}]
+            return ask({}, {"page_size": 1}, {"filters": {"search": "nothing like this"}}, *mine)
         case "metric_names" | "metric_series" | "run_health":
             return ask(*({"training_run_id": run} for run in runs))
         case "run_progress":
