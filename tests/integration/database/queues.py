@@ -31,6 +31,12 @@ class Queue:
         other.__dict__ |= self.__dict__ | {"db": db}
         return other
 
+    def clear_others(self) -> None:
+        """Delete what other tests left in the queue, which lists only so many."""
+        self.db.execute(
+            "delete from public.rollouts where request is not null and environment <> %s", [self.environment]
+        )
+
     # Asking ------------------------------------------------------------------------------------------------------
 
     def request(self, *, request_id: str | None = None, **request: Any) -> list[str]:

@@ -180,6 +180,7 @@ def test_leases_are_nobodys_to_read_or_write(workspace: Workspace) -> None:
 
 
 def test_members_see_the_queue_and_others_see_nothing_of_it(workspace: Workspace) -> None:
+    workspace.queue.clear_others()
     for actor in ("viewer", "other", "owner", "admin", "service_role"):
         found = workspace.call(actor, "queue_overview", listed=1000)
         assert workspace.held in {each["id"] for each in found["held"]}, actor

@@ -90,7 +90,7 @@ def _bare(db: Connection, world: World) -> None:
     write(
         db,
         {
-            "tasks": [{"id": world["bare task"], "description": "find it"}],
+            "tasks": [{"id": world["bare task"], "description": world["bare task"]}],
             "training_runs": [{"id": world["bare run"], "name": "bare"}, {"id": world["empty run"], "name": "empty"}],
             "training_steps": [{"id": world["bare step"], "training_run_id": world["bare run"], "step": 7}],
             "model_checkpoints": [
