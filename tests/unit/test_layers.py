@@ -42,6 +42,7 @@ MAY_IMPORT |= {
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
+    "jobs": _LOWER | {"managers", "jobs"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},
