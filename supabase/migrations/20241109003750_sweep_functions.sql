@@ -241,7 +241,8 @@ create function public.request_sweep(sweep jsonb) returns jsonb
 language plpgsql set search_path = ''
 as $$
 begin
-  perform internal.require_editor('start a sweep'), internal.check_sweep(sweep);
+  perform internal.require_editor('start a sweep');
+  perform internal.check_sweep(sweep);
   return to_jsonb(internal.add_sweep(sweep, auth.uid()));
 end
 $$;
