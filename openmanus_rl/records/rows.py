@@ -399,6 +399,7 @@ class Media(TypedDict):
 class EnvironmentVersion(TypedDict):
     """A row of environment_versions."""
 
+    id: str
     environment_id: str
     version: int
     kind: str | None
@@ -440,6 +441,7 @@ class Job(TypedDict):
 class JobLog(TypedDict):
     """A row of job_logs."""
 
+    id: str
     job_id: str
     attempt: int
     start: int
@@ -496,6 +498,7 @@ class Sweep(TypedDict):
 class SweepTrial(TypedDict):
     """A row of sweep_trials."""
 
+    id: str
     sweep_id: str
     trial: int
     training_run_id: str | None

@@ -19,6 +19,7 @@ create unique index environments_by_owner on public.environments (owner_id, id);
 create unique index environments_by_change on public.environments (updated_at desc, id);
 
 create table public.environment_versions (
+  id uuid primary key default internal.new_id(),
   environment_id uuid not null references public.environments (id) on delete cascade,
   version integer not null,
   kind text,
@@ -27,10 +28,10 @@ create table public.environment_versions (
   preview_error text,
   created_by uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
-  primary key (environment_id, version)
+  unique (environment_id, version)
 );
 comment on table public.environment_versions is 'What an environment was in each of its versions. `preview` is a picture of it, or `preview_error` says why there is none.';
-create unique index environment_versions_by_author on public.environment_versions (created_by, environment_id, version);
+create unique index environment_versions_by_author on public.environment_versions (created_by, id);
 
 create table public.tasks (
   id uuid primary key default internal.new_id(),
@@ -127,7 +128,7 @@ as $$
   where v.environment_id = of_environment_id and v.version = of_version
 $$;
 
-create function public.save_preview(environment_id uuid, version integer, preview text default null, preview_error text default null) returns void
+create function public.save_preview(environment_id uuid, version integer, preview text default null, preview_error text default null) returns boolean
 language plpgsql set search_path = ''
 as $$
 begin
@@ -138,6 +139,7 @@ begin
     raise exception using errcode = 'OM404', column = 'version', message = format('environment %s: it has no version %s', environment_id, version);
   end if;
   perform internal.store_preview(environment_id, version, preview, preview_error);
+  return true;
 end
 $$;
 comment on function public.save_preview is 'Keep the picture of a version of an environment, a PNG as a data: URL, or why there is none.';

@@ -150,14 +150,14 @@ isOneToOne: true
                   ]
                 },"environment_versions": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"environment_id": string,"kind": string | null,"preview": string | null,"preview_error": string | null,"spec": NonNullable<Json>,"version": number
+                    "created_at": string,"created_by": string | null,"environment_id": string,"id": string,"kind": string | null,"preview": string | null,"preview_error": string | null,"spec": NonNullable<Json>,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"environment_id": string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec": NonNullable<Json>,"version": number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id": string,"id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec": NonNullable<Json>,"version": number
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"environment_id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec"?: NonNullable<Json>,"version"?: number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id"?: string,"id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec"?: NonNullable<Json>,"version"?: number
                   }
                   Relationships: [
                     {
@@ -287,14 +287,14 @@ isOneToOne: false
                   ]
                 },"job_logs": {
                   Row: {
-                    "attempt": number,"bytes": number,"created_at": string,"job_id": string,"start": number,"text": string
+                    "attempt": number,"bytes": number,"created_at": string,"id": string,"job_id": string,"start": number,"text": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "attempt": number,"bytes": number,"created_at"?: string,"job_id": string,"start": number,"text": string
+                    "attempt": number,"bytes": number,"created_at"?: string,"id"?: string,"job_id": string,"start": number,"text": string
                   }
                   Update: {
-                    "attempt"?: number,"bytes"?: number,"created_at"?: string,"job_id"?: string,"start"?: number,"text"?: string
+                    "attempt"?: number,"bytes"?: number,"created_at"?: string,"id"?: string,"job_id"?: string,"start"?: number,"text"?: string
                   }
                   Relationships: [
                     {
@@ -777,14 +777,14 @@ isOneToOne: false
                   ]
                 },"sweep_trials": {
                   Row: {
-                    "created_at": string,"parameters": NonNullable<Json>,"pruned_at": string | null,"sweep_id": string,"training_run_id": string | null,"trial": number
+                    "created_at": string,"id": string,"parameters": NonNullable<Json>,"pruned_at": string | null,"sweep_id": string,"training_run_id": string | null,"trial": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"parameters": NonNullable<Json>,"pruned_at"?: string | null,"sweep_id": string,"training_run_id"?: string | null,"trial": number
+                    "created_at"?: string,"id"?: string,"parameters": NonNullable<Json>,"pruned_at"?: string | null,"sweep_id": string,"training_run_id"?: string | null,"trial": number
                   }
                   Update: {
-                    "created_at"?: string,"parameters"?: NonNullable<Json>,"pruned_at"?: string | null,"sweep_id"?: string,"training_run_id"?: string | null,"trial"?: number
+                    "created_at"?: string,"id"?: string,"parameters"?: NonNullable<Json>,"pruned_at"?: string | null,"sweep_id"?: string,"training_run_id"?: string | null,"trial"?: number
                   }
                   Relationships: [
                     {
@@ -1115,14 +1115,14 @@ isOneToOne: false
                   ]
                 },"run_overview": {
                   Row: {
-                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Update: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Relationships: [
                     {
@@ -1179,7 +1179,7 @@ isOneToOne: false
 { Args: { "attempt": number,"lease_id": string,"start": number,"text": string }; Returns: number
                            },
 "begin_attempt":
-{ Args: { "attempt": number,"job_id": string,"token": string }; Returns: undefined
+{ Args: { "attempt": number,"job_id": string,"token": string }; Returns: boolean
                            },
 "cancel_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
@@ -1364,7 +1364,7 @@ isOneToOne: false
 { Args: { "buckets"?: number,"training_run_id": string }; Returns: Json
                            },
 "save_preview":
-{ Args: { "environment_id": string,"preview"?: string,"preview_error"?: string,"version": number }; Returns: undefined
+{ Args: { "environment_id": string,"preview"?: string,"preview_error"?: string,"version": number }; Returns: boolean
                            },
 "search_rollout":
 { Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json

@@ -69,9 +69,9 @@ def test_a_sweep_is_asked_for_by_a_file_and_options_win(cli: Command, run: str, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [("sweeps", "seeds"), ("sweeps", "new", "--metric", "m", "--seeds", "5", "--run")])
-def test_several_seeds_of_a_run_are_one_command(cli: Command, run: str, command: tuple[str, ...]) -> None:
-    done = cli(*command, run, "--json")
+@pytest.mark.parametrize("asking", [("sweeps", "seeds"), ("sweeps", "new", "--metric", "m", "--seeds", "5", "--run")])
+def test_several_seeds_of_a_run_are_one_command(cli: Command, run: str, asking: tuple[str, ...]) -> None:
+    done = cli(*asking, run, "--json")
 
     assert done.code == 0, done.err
     assert (done.json["method"], done.json["max_trials"]) == ("seeds", 5)
@@ -89,7 +89,10 @@ def test_several_seeds_of_a_run_are_one_command(cli: Command, run: str, command:
         (["--run", "RUN", "--param", "lr=0..1", "--metric", "m", "--method", "grid"], "space.lr: a grid needs values"),
         (["--run", "RUN", "--param", "total_timesteps.x=1", "--metric", "m"], "total_timesteps is not an object"),
         (["--run", "RUN", "--param", "a=1", "--metric", "m", "--method", "magic"], "'magic' is not one of grid"),
-        (["--run", "RUN", "--param", "a=1", "--metric", "m", "--job", "gpu=1"], "config.gpu: there is no such option"),
+        (
+            ["--run", "RUN", "-p", "a=1", "--metric", "m", "--trials", "1", "--job", "gpu=1"],
+            "config.gpu: there is no such",
+        ),
     ],
 )
 def test_what_is_missing_or_wrong_is_said(cli: Command, run: str, arguments: list[str], said: str) -> None:
@@ -126,8 +129,11 @@ def test_the_trials_are_shown_best_first_with_what_mattered(cli: Command, run: s
     assert "3/3" in listed.out
     stopped = cli("sweeps", "stop", sweep["id"])
     assert "is cancelled" in stopped.out
-    assert {row["status"] for row in query("select status from public.jobs where training_run_id in (select"
-            " training_run_id from public.sweep_trials where sweep_id = %s)", sweep["id"])} == {"cancelled"}  # fmt: skip
+    jobs = query(
+        "select j.status from public.jobs j join public.sweep_trials t using (training_run_id) where t.sweep_id = %s",
+        sweep["id"],
+    )
+    assert [job["status"] for job in jobs] == ["cancelled"] * 3
 
 
 def test_an_unknown_sweep_is_said_to_be_unknown(cli: Command) -> None:
