@@ -106,9 +106,9 @@ def new(
         "name": name,
         "job_config": _job_config(job),
     }
-    _request(
-        {"method": "random", **asked, **{key: value for key, value in options.items() if value is not None}}, as_json
-    )
+    usual = "seeds" if list(space) == ["seed"] and seeds is not None else "random"
+    given = {key: value for key, value in options.items() if value is not None}
+    _request({"method": usual, **asked, **given}, as_json)
 
 
 @app.command()

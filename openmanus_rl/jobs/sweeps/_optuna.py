@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from openmanus_rl.errors import UnsupportedError
+from openmanus_rl.errors import InvalidInput, UnsupportedError
 from openmanus_rl.jobs.sweeps.plan import Plan
 from openmanus_rl.jobs.sweeps.space import Parameter, Range, Space, Values
 from openmanus_rl.jobs.sweeps.trials import Trial
@@ -16,7 +16,7 @@ from openmanus_rl.jobs.sweeps.trials import Trial
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["as_parameters", "as_trial", "distributions", "is_installed", "new_study", "open_optuna", "quiet"]
+__all__ = ["as_parameters", "as_trial", "asking", "distributions", "is_installed", "new_study", "open_optuna"]
 
 
 def is_installed() -> bool:
@@ -43,11 +43,15 @@ def open_optuna() -> Any:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Use what Optuna calls experimental without its warnings."""
+def asking() -> Iterator[None]:
+    """Ask Optuna something: without warnings of what it calls experimental, and with errors of ours."""
+    optuna = open_optuna()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", open_optuna().exceptions.ExperimentalWarning)
-        yield
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        try:
+            yield
+        except Exception as error:
+            raise InvalidInput(f"Optuna failed: {type(error).__name__}: {error}") from error
 
 
 def new_study(plan: Plan, trials: Iterable[optuna.trial.FrozenTrial], **options: Any) -> optuna.Study:

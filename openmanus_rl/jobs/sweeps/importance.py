@@ -21,7 +21,7 @@ def measure_importances(plan: Plan, trials: Sequence[Trial]) -> dict[str, float]
     if plan.method == "seeds" or len(completed) < MIN_TRIALS or len(values) < 2 or not _optuna.is_installed():
         return None
     optuna = _optuna.open_optuna()
-    with _optuna.quiet():
+    with _optuna.asking():
         study = _optuna.new_study(plan, (_optuna.as_trial(trial, plan.space) for trial in completed))
         # This one needs neither scikit-learn nor a forest of trees.
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()

@@ -40,6 +40,11 @@ class Plan:
     seed: int
     early_stopping: EarlyStopping | None
 
+    @property
+    def needs_optuna(self) -> bool:
+        """Whether it can be driven only with Optuna."""
+        return self.method == "bayesian" or self.early_stopping is not None
+
 
 def read_plan(sweep: Mapping[str, Any]) -> Plan:
     """Return what a sweep asks for; an error names the field."""

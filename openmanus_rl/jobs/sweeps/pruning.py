@@ -36,16 +36,15 @@ def _is_bad(
         return True
     step = mine[-1][0]
     # Optuna compares values of the same step; trials log at different ones, so others are read where this one is.
-    others = [
-        optuna.trial.create_trial(value=trial.value, intermediate_values={step: value})
-        for trial in completed
-        if (value := _value_at(series_of(trial), step)) is not None
-    ]
-    pruner = optuna.pruners.PercentilePruner(
-        rules.percentile, n_startup_trials=rules.min_trials, n_warmup_steps=rules.after_steps
-    )
-    running = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING, intermediate_values=dict(mine))
-    return bool(pruner.prune(_optuna.new_study(plan, others), running))
+    values = [(trial.value, _value_at(series_of(trial), step)) for trial in completed]
+    with _optuna.asking():
+        made = optuna.trial.create_trial
+        others = [made(value=last, intermediate_values={step: value}) for last, value in values if value is not None]
+        running = made(state=optuna.trial.TrialState.RUNNING, intermediate_values=dict(mine))
+        pruner = optuna.pruners.PercentilePruner(
+            rules.percentile, n_startup_trials=rules.min_trials, n_warmup_steps=rules.after_steps
+        )
+        return bool(pruner.prune(_optuna.new_study(plan, others), running))
 
 
 def _value_at(series: Series, step: int) -> float | None:

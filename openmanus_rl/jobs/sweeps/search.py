@@ -27,7 +27,7 @@ def choose_parameters(plan: Plan, number: int, trials: Sequence[Trial]) -> dict[
 
 def _choose_by_tpe(plan: Plan, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
     optuna = _optuna.open_optuna()
-    with _optuna.quiet():
+    with _optuna.asking():
         sampler = optuna.samplers.TPESampler(
             # A sampler is made for each trial, and must not begin with the same numbers each time.
             seed=(plan.seed * _SEEDS_PER_SWEEP + number) % 2**32,

@@ -288,6 +288,7 @@ def test_a_trial_that_somebody_tried_again_takes_its_room(bench: Bench) -> None:
 
 def test_a_sweep_that_cannot_be_driven_has_failed_and_says_why(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bayesian = bench.request(method="bayesian", max_trials=3)
+    early = bench.request(early_stopping={"after_steps": 5})
     bad = bench.request()
     bench.change('update public.sweeps set space = \'{"seed": {"min": 3}}\' where id = %s', bad["id"])
     good = bench.request()
@@ -297,8 +298,10 @@ def test_a_sweep_that_cannot_be_driven_has_failed_and_says_why(bench: Bench, mon
     assert driver.advance() == 1
 
     found = {sweep["id"]: sweep for sweep in bench.sweeps.list_sweeps().rows}
-    assert found[bayesian["id"]]["status"] == found[bad["id"]]["status"] == "failed"
-    assert 'pip install "openmanus-rl[sweeps]"' in (found[bayesian["id"]]["status_message"] or "")
+    for sweep in (bayesian, early):
+        assert found[sweep["id"]]["status"] == "failed"
+        assert 'pip install "openmanus-rl[sweeps]"' in (found[sweep["id"]]["status_message"] or "")
+        assert bench.counts(sweep["id"])[0] == 0
     assert found[bad["id"]]["status_message"] == "space.seed.max: a number is expected"
     assert found[good["id"]]["status"] == "running"
 
