@@ -1,0 +1,127 @@
+-- Cancelling, deleting and retrying rollouts.
+
+create function internal.require_rollouts(rollout_ids uuid[], owner uuid) returns void
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  missing uuid;
+  others uuid;
+begin
+  perform 1 from public.rollouts r where r.id = any (rollout_ids) order by r.id for update;
+  perform internal.lock_evaluations(rollout_ids);
+  select i into missing from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i) limit 1;
+  if missing is not null then
+    raise exception using errcode = 'OM404', column = 'rollout_id', message = format('rollout %s: unknown id', missing);
+  end if;
+  select r.id into others from public.rollouts r where r.id = any (rollout_ids) and not internal.may_act(r, owner) limit 1;
+  if others is not null then
+    raise exception using errcode = 'OM403', column = 'rollout_id', message = format('rollout %s: not yours to change; ask its owner or an admin', others);
+  end if;
+end
+$$;
+
+create function internal.stop(rollout_ids uuid[], deleting boolean) returns void
+language plpgsql security definer set search_path = ''
+as $$
+-- The rollouts are locked.
+begin
+  perform set_config('openmanus_rl.leases', 'queue', true);
+  update public.rollouts r set status = 'cancelled', status_message = null, cancel_requested_at = null
+  where r.id = any (rollout_ids) and r.request is not null and r.status = 'pending' and not deleting;
+  update public.rollouts r set cancel_requested_at = coalesce(r.cancel_requested_at, now()), delete_requested = r.delete_requested or deleting
+  where r.id = any (rollout_ids) and exists (select 1 from internal.leases l where l.rollout_id = r.id);
+  if deleting then
+    delete from public.rollouts r where r.id = any (rollout_ids) and not exists (select 1 from internal.leases l where l.rollout_id = r.id);
+  end if;
+  perform set_config('openmanus_rl.leases', '', true);
+end
+$$;
+
+create function public.cancel_rollouts(rollout_ids uuid[]) returns jsonb
+language plpgsql set search_path = ''
+as $$
+declare
+  ended uuid;
+begin
+  perform internal.require_editor('cancel rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
+  select r.id into ended from public.rollouts r where r.id = any (rollout_ids) and r.request is null limit 1;
+  if ended is not null then
+    raise exception using errcode = 'OM409', column = 'rollout_id', message = format('rollout %s: it is recorded by a training run and is not of the queue; stop the process that records it', ended);
+  end if;
+  perform internal.stop(rollout_ids, deleting => false);
+  return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
+end
+$$;
+comment on function public.cancel_rollouts is 'Cancel rollouts of the queue: those that wait are cancelled at once, those that run are stopped by their worker within seconds. Those that have ended stay as they are. Returns the rows.';
+
+create function public.delete_rollouts(rollout_ids uuid[]) returns jsonb
+language plpgsql set search_path = ''
+as $$
+begin
+  perform internal.require_editor('delete rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
+  perform internal.stop(rollout_ids, deleting => true);
+  return jsonb_build_object(
+    'deleted', (select coalesce(jsonb_agg(i), '[]') from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i)),
+    'stopping', (select coalesce(jsonb_agg(r.id), '[]') from public.rollouts r where r.id = any (rollout_ids)));
+end
+$$;
+comment on function public.delete_rollouts is 'Delete rollouts with their turns. One that runs is stopped first, and deleted when its worker has removed its environment. Returns {deleted, stopping}.';
+
+create function internal.requeue(rollout_ids uuid[]) returns void
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  of_rollout_id uuid;
+begin
+  foreach of_rollout_id in array rollout_ids loop
+    perform internal.set_aside(of_rollout_id, 'it was tried again');
+    perform set_config('openmanus_rl.leases', 'queue', true);
+    update public.rollouts r set status = 'pending', status_message = null, attempt = r.attempt + 1, max_attempts = greatest(r.max_attempts, least(r.attempt + 1, 32767)),
+      worker_id = null, lease_id = null, started_at = null, finished_at = null, total_reward = null, step_count = null, result = null, error = null,
+      video_path = null, logs_path = null, input_tokens = null, output_tokens = null, cost_usd = null, cancel_requested_at = null
+    where r.id = of_rollout_id;
+    perform set_config('openmanus_rl.leases', '', true);
+  end loop;
+end
+$$;
+
+create function public.retry_rollouts(rollout_ids uuid[]) returns jsonb
+language plpgsql set search_path = ''
+as $$
+declare
+  judged public.rollouts;
+begin
+  perform internal.require_editor('retry rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
+  select r.* into judged from public.rollouts r
+  where r.id = any (rollout_ids) and (r.request is null or r.status not in ('error', 'cancelled', 'timeout', 'truncated', 'interrupted')) limit 1;
+  if judged.id is not null then
+    raise exception using errcode = 'OM409', column = 'status', message = case
+      when judged.request is null then format('rollout %s: it was recorded, and not asked of the queue; request a new one', judged.id)
+      when not internal.is_ended(judged.status) then format('rollout %s: it is %s; cancel it first', judged.id, judged.status)
+      else format('rollout %s: it ended with %s; request a new one', judged.id, judged.status) end;
+  end if;
+  perform internal.requeue(rollout_ids);
+  return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
+end
+$$;
+comment on function public.retry_rollouts is 'Put rollouts that ended with error, cancelled, timeout or truncated back into the queue; what they recorded is set aside. Returns the rows.';
+
+-- Deleting what a worker has just ended -------------------------------------------------------------------------------------------
+
+create function internal.delete_ended() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  delete from public.rollouts r where r.id = new.id;
+  return null;
+end
+$$;
+
+-- When all of the batch is written: else its other records would have no rollout.
+create constraint trigger delete_ended after update on public.rollouts deferrable initially deferred for each row
+  when (new.delete_requested and new.status not in ('pending', 'provisioning', 'running')) execute function internal.delete_ended();
+
+revoke execute on function internal.require_rollouts, internal.stop, internal.requeue, internal.delete_ended from public;
+grant execute on function internal.require_rollouts, internal.stop, internal.requeue to authenticated, service_role;
+revoke execute on function public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts from public, anon, authenticated, service_role;
+grant execute on function public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts to authenticated, service_role;
