@@ -61,19 +61,19 @@ begin
   end if;
   if internal.writes_under_lease() then
     if internal.is_held(old.lease_id) is not true then
-      raise exception using errcode = 'OM409', table = 'rollouts', column = 'lease_id',
-        message = format('rollout %s: this worker has lost its lease', old.id);
+      perform internal.fail('OM409', 'lease_id',
+        format('rollout %s: this worker has lost its lease', old.id));
     end if;
   elsif not internal.is_ended(old.status) then
     select n.key into field from jsonb_each(to_jsonb(new) - free) n where n.value is distinct from to_jsonb(old) -> n.key order by n.key = 'status' desc, n.key limit 1;
     if field is not null then
-      raise exception using errcode = 'OM409', table = 'rollouts', column = field,
-        message = format('rollout %s: it is in the queue, and only its worker changes its %s; cancel it with cancel_rollouts', old.id, field);
+      perform internal.fail('OM409', field,
+        format('rollout %s: it is in the queue, and only its worker changes its %s; cancel it with cancel_rollouts', old.id, field));
     end if;
   end if;
   if not internal.is_ended(new.status) and (internal.is_ended(old.status) or (new.status = 'pending' and old.status <> 'pending')) then
-    raise exception using errcode = 'OM409', table = 'rollouts', column = 'status',
-      message = format('rollout %s: it is of the queue; retry_rollouts puts it back', old.id);
+    perform internal.fail('OM409', 'status',
+      format('rollout %s: it is of the queue; retry_rollouts puts it back', old.id));
   elsif internal.is_ended(new.status) and not internal.is_ended(old.status) then
     delete from internal.leases l where l.rollout_id = old.id;
     new.cancel_requested_at := null;

@@ -106,8 +106,8 @@ as $$
 -- Returns NULL if the caller may not change it.
 begin
   if (old.id, old.rollout_id, old.training_run_id) is distinct from (new.id, new.rollout_id, new.training_run_id) then
-    raise exception using errcode = 'OM409', table = 'rewards', column = 'rollout_id',
-      message = format('reward %s: it cannot move to another rollout; create a new one', old.id);
+    perform internal.fail('OM409', 'rollout_id',
+      format('reward %s: it cannot move to another rollout; create a new one', old.id));
   end if;
   if not exists (select 1 from public.agent_states a where a.id = old.id and a.reward is not null) then
     if (old.step_number, old.reward_type) is distinct from (new.step_number, new.reward_type) then

@@ -114,7 +114,7 @@ as $$
 begin
   perform internal.check_range('buckets', buckets, 1, 1000), internal.check_range('sample', sample, 1, 100000);
   if not exists (select 1 from public.tasks t where t.id = task_id) then
-    raise exception using errcode = 'OM404', column = 'task_id', message = format('task %s: unknown id', task_id);
+    perform internal.fail('OM404', 'task_id', format('task %s: unknown id', task_id));
   end if;
   return (
     with rollouts as materialized (select * from internal.rollouts_of_task(task_id, sample)

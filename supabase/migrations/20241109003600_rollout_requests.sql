@@ -36,20 +36,20 @@ declare
   field text;
 begin
   if jsonb_typeof(request) is distinct from 'object' then
-    raise exception using errcode = 'OM400', column = 'request', message = 'request: an object is expected, such as {"task_id": …, "attempts": 4}';
+    perform internal.fail('OM400', 'request', 'request: an object is expected, such as {"task_id": …, "attempts": 4}');
   end if;
   select k into field from jsonb_object_keys(request) k where not k = any (known) order by k limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = field, message = format('%s: no such field; there are %s', field, array_to_string(known, ', '));
+    perform internal.fail('OM400', field, format('%s: no such field; there are %s', field, array_to_string(known, ', ')));
   end if;
   for field in select k from unnest(array['agent', 'model', 'environment', 'name', 'split', 'kind']) k where jsonb_typeof(request -> k) not in ('string', 'null') or request ->> k = '' loop
-    raise exception using errcode = 'OM400', column = field, message = format('%s: a text is expected', field);
+    perform internal.fail('OM400', field, format('%s: a text is expected', field));
   end loop;
   for field in select k from unnest(array['limits', 'agent_options', 'metadata']) k where jsonb_typeof(request -> k) not in ('object', 'null') loop
-    raise exception using errcode = 'OM400', column = field, message = format('%s: an object is expected', field);
+    perform internal.fail('OM400', field, format('%s: an object is expected', field));
   end loop;
   for field in select k from unnest(array['reuse']) k where jsonb_typeof(request -> k) not in ('boolean', 'null') loop
-    raise exception using errcode = 'OM400', column = field, message = format('%s: true or false is expected', field);
+    perform internal.fail('OM400', field, format('%s: true or false is expected', field));
   end loop;
   select l.key into field from jsonb_each(case when jsonb_typeof(request -> 'limits') = 'object' then request -> 'limits' else '{}' end) l
   where l.key not in ('max_steps', 'max_seconds', 'max_tokens', 'max_cost_usd')
@@ -57,8 +57,8 @@ begin
     or (l.key in ('max_steps', 'max_tokens') and (l.value #>> '{}')::numeric % 1 <> 0)
   order by l.key limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = 'limits.' || field,
-      message = format('limits.%s: limits are positive numbers named max_steps, max_seconds, max_tokens and max_cost_usd', field);
+    perform internal.fail('OM400', 'limits.' || field,
+      format('limits.%s: limits are positive numbers named max_steps, max_seconds, max_tokens and max_cost_usd', field));
   end if;
 end
 $$;
@@ -75,7 +75,7 @@ begin
   if jsonb_typeof(given) = 'number' and (given #>> '{}')::numeric % 1 = 0 and (given #>> '{}')::numeric between low and high then
     return (given #>> '{}')::numeric;
   end if;
-  raise exception using errcode = 'OM400', column = field, message = format('%s: a whole number from %s to %s is expected', field, low, high);
+  perform internal.fail('OM400', field, format('%s: a whole number from %s to %s is expected', field, low, high));
 end
 $$;
 
@@ -86,7 +86,7 @@ begin
   if request ->> field is null or request ->> field ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     return (request ->> field)::uuid;
   end if;
-  raise exception using errcode = 'OM400', column = field, message = format('%s: a uuid is expected', field);
+  perform internal.fail('OM400', field, format('%s: a uuid is expected', field));
 end
 $$;
 
@@ -114,9 +114,9 @@ begin
   if matches = 1 then
     return found_task;
   end if;
-  raise exception using errcode = case when matches > 1 then 'OM409' else 'OM404' end, column = 'task_id',
-    message = case when matches > 1 then format('task %s: %s environments have one with this id; give its uuid', reference, matches)
-      else format('task %s: unknown id; import it first', reference) end;
+  perform internal.fail(case when matches > 1 then 'OM409' else 'OM404' end, 'task_id',
+    case when matches > 1 then format('task %s: %s environments have one with this id; give its uuid', reference, matches)
+      else format('task %s: unknown id; import it first', reference) end);
 end
 $$;
 
@@ -150,7 +150,7 @@ declare
 begin
   select * into e from public.environments v where v.name = environment;
   if not found and nullif(request ->> 'environment', 'none') is not null then
-    raise exception using errcode = 'OM404', column = 'environment', message = format('environment %s: unknown; create it first', environment);
+    perform internal.fail('OM404', 'environment', format('environment %s: unknown; create it first', environment));
   end if;
   planned.training_run_id := run_id;
   planned.group_id := into_group;
@@ -203,14 +203,14 @@ declare
   given jsonb := coalesce(nullif(request -> 'task_ids', 'null'), case when request ->> 'task_id' is not null then jsonb_build_array(request -> 'task_id') end);
 begin
   if request ->> 'task_id' is not null and jsonb_typeof(request -> 'task_ids') <> 'null' then
-    raise exception using errcode = 'OM400', column = 'task_ids', message = 'task_ids: give task_id or task_ids, not both';
+    perform internal.fail('OM400', 'task_ids', 'task_ids: give task_id or task_ids, not both');
   end if;
   if jsonb_typeof(given) is distinct from 'array' or given = '[]' or exists (select 1 from jsonb_array_elements(given) g where jsonb_typeof(g) <> 'string') then
-    raise exception using errcode = 'OM400', column = case when request ? 'task_ids' then 'task_ids' else 'task_id' end,
-      message = 'task_id or task_ids is required: the id of a task, or a list of ids';
+    perform internal.fail('OM400', case when request ? 'task_ids' then 'task_ids' else 'task_id' end,
+      'task_id or task_ids is required: the id of a task, or a list of ids');
   end if;
   if jsonb_array_length(given) > 10000 then
-    raise exception using errcode = 'OM400', column = 'task_ids', message = format('task_ids: at most 10000 at once, not %s', jsonb_array_length(given));
+    perform internal.fail('OM400', 'task_ids', format('task_ids: at most 10000 at once, not %s', jsonb_array_length(given)));
   end if;
   return array(select g from jsonb_array_elements_text(given) g);
 end
@@ -221,7 +221,7 @@ language plpgsql immutable set search_path = ''
 as $$
 begin
   if tasks * internal.whole_number(request, 'attempts', 1, 1000, 1) > 10000 then
-    raise exception using errcode = 'OM400', column = 'attempts', message = format('attempts: %s tasks times %s attempts are more than 10000 rollouts at once', tasks, request ->> 'attempts');
+    perform internal.fail('OM400', 'attempts', format('attempts: %s tasks times %s attempts are more than 10000 rollouts at once', tasks, request ->> 'attempts'));
   end if;
 end
 $$;
@@ -232,7 +232,7 @@ as $$
 begin
   perform internal.require_run(run_id);
   if current_user = 'authenticated' and not internal.is_admin() and not internal.owns_run(run_id) then
-    raise exception using errcode = 'OM403', column = 'training_run_id', message = format('training run %s: not yours to change; ask its owner or an admin', run_id);
+    perform internal.fail('OM403', 'training_run_id', format('training run %s: not yours to change; ask its owner or an admin', run_id));
   end if;
 end
 $$;

@@ -113,7 +113,7 @@ begin
     return true;
   end if;
   if not exists (select 1 from public.evaluations e where e.id = evaluation_id and e.is_queued and e.owner_id is not distinct from owner) then
-    raise exception using errcode = 'OM409', column = 'request_id', message = format('request_id %s: it is the id of another evaluation; give a new one', evaluation_id);
+    perform internal.fail('OM409', 'request_id', format('request_id %s: it is the id of another evaluation; give a new one', evaluation_id));
   end if;
   return false;
 end
@@ -156,16 +156,16 @@ begin
   -- An environment that nobody described says only which tasks are meant.
   asked := case when exists (select 1 from public.environments e where e.name = request ->> 'environment') then request else request - 'environment' end;
   if coalesce(request ->> 'kind', 'eval') not in ('eval', 'baseline') then
-    raise exception using errcode = 'OM400', column = 'kind', message = 'kind: eval or baseline is expected';
+    perform internal.fail('OM400', 'kind', 'kind: eval or baseline is expected');
   end if;
   checkpoint_id := internal.as_uuid(request, 'checkpoint_id');
   run_id := internal.as_uuid(request, 'training_run_id');
   if checkpoint_id is not null then
     run_id := (select c.training_run_id from public.model_checkpoints c where c.id = checkpoint_id);
     if run_id is null then
-      raise exception using errcode = 'OM404', column = 'checkpoint_id', message = format('checkpoint %s: unknown id', checkpoint_id);
+      perform internal.fail('OM404', 'checkpoint_id', format('checkpoint %s: unknown id', checkpoint_id));
     elsif run_id <> internal.as_uuid(request, 'training_run_id') then
-      raise exception using errcode = 'OM400', column = 'training_run_id', message = format('training_run_id: checkpoint %s is of run %s', checkpoint_id, run_id);
+      perform internal.fail('OM400', 'training_run_id', format('training_run_id: checkpoint %s is of run %s', checkpoint_id, run_id));
     end if;
   end if;
   if run_id is not null then
@@ -174,8 +174,8 @@ begin
   step := coalesce(internal.whole_number(request, 'step', 0, 9007199254740991, null), (select c.step from public.model_checkpoints c where c.id = checkpoint_id));
   tasks := internal.tasks_to_evaluate(request);
   if tasks = '{}' then
-    raise exception using errcode = 'OM404', column = 'environment',
-      message = format('environment %s: it has no tasks%s; give task_ids', coalesce(request ->> 'environment', '(none)'), ' of split ' || (request ->> 'split'));
+    perform internal.fail('OM404', 'environment',
+      format('environment %s: it has no tasks%s; give task_ids', coalesce(request ->> 'environment', '(none)'), ' of split ' || (request ->> 'split')));
   end if;
   perform internal.check_total(cardinality(tasks), request);
   for place in 1 .. cardinality(tasks) loop

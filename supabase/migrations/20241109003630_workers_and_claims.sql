@@ -17,7 +17,7 @@ begin
     where w.owner_id is not distinct from excluded.owner_id
   returning w.id into worker_id;
   if worker_id is null then
-    raise exception using errcode = 'OM403', column = 'id', message = format('worker %s: it is another user''s', worker ->> 'id');
+    perform internal.fail('OM403', 'id', format('worker %s: it is another user''s', worker ->> 'id'));
   end if;
   -- Workers that stopped long ago are forgotten; their rollouts keep the id.
   delete from public.workers w where w.heartbeat_at < now() - interval '30 days';
@@ -31,7 +31,7 @@ as $$
 begin
   perform internal.require_editor('register a worker');
   if jsonb_typeof(worker) is distinct from 'object' or length(worker ->> 'name') > 500 then
-    raise exception using errcode = 'OM400', column = 'worker', message = 'worker: an object is expected, with a name of at most 500 characters';
+    perform internal.fail('OM400', 'worker', 'worker: an object is expected, with a name of at most 500 characters');
   end if;
   return jsonb_build_object('worker_id', internal.save_worker(worker, auth.uid()));
 end
@@ -49,7 +49,7 @@ begin
     stopped_at = case when new_state = 'stopped' then now() else w.stopped_at end
   where w.id = of_worker_id and (owner is null or w.owner_id = owner) returning w.state into asked;
   if asked is null then
-    raise exception using errcode = 'OM404', column = 'worker_id', message = format('worker %s: unknown id; register it first', of_worker_id);
+    perform internal.fail('OM404', 'worker_id', format('worker %s: unknown id; register it first', of_worker_id));
   end if;
   return asked;
 end
@@ -126,7 +126,7 @@ language plpgsql immutable set search_path = ''
 as $$
 begin
   if lease_seconds is null or not lease_seconds between 1 and 86400 then
-    raise exception using errcode = 'OM400', column = 'lease_seconds', message = format('lease_seconds is %s: 1 to 86400 are possible', lease_seconds);
+    perform internal.fail('OM400', 'lease_seconds', format('lease_seconds is %s: 1 to 86400 are possible', lease_seconds));
   end if;
 end
 $$;

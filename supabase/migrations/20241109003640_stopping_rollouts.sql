@@ -11,11 +11,11 @@ begin
   perform internal.lock_evaluations(rollout_ids);
   select i into missing from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i) limit 1;
   if missing is not null then
-    raise exception using errcode = 'OM404', column = 'rollout_id', message = format('rollout %s: unknown id', missing);
+    perform internal.fail('OM404', 'rollout_id', format('rollout %s: unknown id', missing));
   end if;
   select r.id into others from public.rollouts r where r.id = any (rollout_ids) and not internal.may_act(r, owner) limit 1;
   if others is not null then
-    raise exception using errcode = 'OM403', column = 'rollout_id', message = format('rollout %s: not yours to change; ask its owner or an admin', others);
+    perform internal.fail('OM403', 'rollout_id', format('rollout %s: not yours to change; ask its owner or an admin', others));
   end if;
 end
 $$;
@@ -46,7 +46,7 @@ begin
   perform internal.require_editor('cancel rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
   select r.id into ended from public.rollouts r where r.id = any (rollout_ids) and r.request is null limit 1;
   if ended is not null then
-    raise exception using errcode = 'OM409', column = 'rollout_id', message = format('rollout %s: it is recorded by a training run and is not of the queue; stop the process that records it', ended);
+    perform internal.fail('OM409', 'rollout_id', format('rollout %s: it is recorded by a training run and is not of the queue; stop the process that records it', ended));
   end if;
   perform internal.stop(rollout_ids, deleting => false);
   return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
@@ -95,10 +95,10 @@ begin
   select r.* into judged from public.rollouts r
   where r.id = any (rollout_ids) and (r.request is null or r.status not in ('error', 'cancelled', 'timeout', 'truncated', 'interrupted')) limit 1;
   if judged.id is not null then
-    raise exception using errcode = 'OM409', column = 'status', message = case
+    perform internal.fail('OM409', 'status', case
       when judged.request is null then format('rollout %s: it was recorded, and not asked of the queue; request a new one', judged.id)
       when not internal.is_ended(judged.status) then format('rollout %s: it is %s; cancel it first', judged.id, judged.status)
-      else format('rollout %s: it ended with %s; request a new one', judged.id, judged.status) end;
+      else format('rollout %s: it ended with %s; request a new one', judged.id, judged.status) end);
   end if;
   perform internal.requeue(rollout_ids);
   return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));

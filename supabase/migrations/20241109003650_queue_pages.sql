@@ -81,7 +81,7 @@ as $$
 begin
   perform internal.check_range('listed', listed, 0, 1000);
   if num_nonnulls(requested_at, task_id) <> 1 then
-    raise exception using errcode = 'OM400', column = 'requested_at', message = 'requested_at or task_id is required, and not both';
+    perform internal.fail('OM400', 'requested_at', 'requested_at or task_id is required, and not both');
   end if;
   return (
     with watched as materialized (
