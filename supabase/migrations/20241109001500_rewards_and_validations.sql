@@ -16,6 +16,7 @@ create table internal.rewards (
 comment on table internal.rewards is 'Rewards that are not a column of their turn: of another type, with details, of the whole rollout, or logged separately.';
 
 select internal.refer('internal.rewards', 'rollout_id', 'public.rollouts');
+select internal.hold_to_lease('internal.rewards', 'rollout_id');
 select internal.compress('internal.rewards', 'details');
 select internal.pin('internal.rewards', 'rollout_id', 'training_run_id');
 select internal.protect('internal.rewards', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');
@@ -176,5 +177,6 @@ create unique index validations_of_a_validator on public.validations (validator_
 
 create trigger touch_updated_at before update on public.validations for each row execute function internal.touch_updated_at();
 select internal.compress('public.validations', 'expected', 'actual', 'details');
+select internal.hold_to_lease('public.validations', 'rollout_id');
 select internal.pin('public.validations', 'rollout_id', 'training_run_id');
 select internal.protect('public.validations', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');
