@@ -234,6 +234,8 @@ begin
   if current_user = 'authenticated' and not internal.is_admin() and not internal.owns_run(run_id) then
     perform internal.fail('OM403', 'training_run_id', format('training run %s: not yours to change; ask its owner or an admin', run_id));
   end if;
+  -- A rewind would not see the rollouts that are about to be added.
+  perform internal.follow_run(run_id);
 end
 $$;
 

@@ -73,7 +73,8 @@ as $$
 declare
   of_rollout_id uuid;
 begin
-  foreach of_rollout_id in array rollout_ids loop
+  -- Those that wait or run already were put back before.
+  for of_rollout_id in select r.id from public.rollouts r where r.id = any (rollout_ids) and internal.is_ended(r.status) order by r.id loop
     perform internal.set_aside(of_rollout_id, 'it was tried again');
     perform set_config('openmanus_rl.leases', 'queue', true);
     update public.rollouts r set status = 'pending', status_message = null, attempt = r.attempt + 1, max_attempts = greatest(r.max_attempts, least(r.attempt + 1, 32767)),
@@ -93,18 +94,45 @@ declare
 begin
   perform internal.require_editor('retry rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
   select r.* into judged from public.rollouts r
-  where r.id = any (rollout_ids) and (r.request is null or r.status not in ('error', 'cancelled', 'timeout', 'truncated', 'interrupted')) limit 1;
+  where r.id = any (rollout_ids) and (r.request is null or r.status in ('success', 'failed', 'completed') or num_nonnulls(r.cancel_requested_at, r.rewound_at) > 0)
+  order by r.id limit 1;
   if judged.id is not null then
     perform internal.fail('OM409', 'status', case
       when judged.request is null then format('rollout %s: it was recorded, and not asked of the queue; request a new one', judged.id)
-      when not internal.is_ended(judged.status) then format('rollout %s: it is %s; cancel it first', judged.id, judged.status)
+      when judged.rewound_at is not null then format('rollout %s: a rewind of its run hid it; request a new one', judged.id)
+      when judged.cancel_requested_at is not null then format('rollout %s: it is being cancelled; retry it when it has ended', judged.id)
       else format('rollout %s: it ended with %s; request a new one', judged.id, judged.status) end);
   end if;
   perform internal.requeue(rollout_ids);
   return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
 end
 $$;
-comment on function public.retry_rollouts is 'Put rollouts that ended with error, cancelled, timeout or truncated back into the queue; what they recorded is set aside. Returns the rows.';
+comment on function public.retry_rollouts is 'Put rollouts that ended with error, cancelled, timeout or truncated back into the queue; what they recorded is set aside. Those that wait or run already stay as they are, so that a request can be repeated. Returns the rows.';
+
+-- Rewinds -------------------------------------------------------------------------------------------------------------------------
+
+create function internal.cancel_hidden(rollout_ids uuid[]) returns void
+language plpgsql security definer set search_path = ''
+as $$
+-- Nobody would see what comes of them. The rollouts are locked.
+begin
+  perform internal.lock_evaluations(rollout_ids), internal.stop(rollout_ids, deleting => false);
+end
+$$;
+
+create function internal.say_rewound() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  new.status_message := 'a rewind of its run hid it';
+  return new;
+end
+$$;
+
+-- Whoever cancels it: the rewind, the worker, or a lease that expires. Named so that it comes after guard_status, which clears the message.
+create trigger say_rewound before update on public.rollouts for each row
+  when (new.request is not null and new.status = 'cancelled' and old.status <> 'cancelled' and new.rewound_at is not null and new.status_message is null)
+  execute function internal.say_rewound();
 
 -- Deleting what a worker has just ended -------------------------------------------------------------------------------------------
 
@@ -121,7 +149,8 @@ $$;
 create constraint trigger delete_ended after update on public.rollouts deferrable initially deferred for each row
   when (new.delete_requested and new.status not in ('pending', 'provisioning', 'running')) execute function internal.delete_ended();
 
-revoke execute on function internal.require_rollouts, internal.stop, internal.requeue, internal.delete_ended from public;
+revoke execute on function internal.require_rollouts, internal.stop, internal.requeue, internal.cancel_hidden, internal.say_rewound, internal.delete_ended
+  from public;
 grant execute on function internal.require_rollouts, internal.stop, internal.requeue to authenticated, service_role;
 revoke execute on function public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts from public, anon, authenticated, service_role;
 grant execute on function public.cancel_rollouts, public.delete_rollouts, public.retry_rollouts to authenticated, service_role;

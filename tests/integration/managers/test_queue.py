@@ -91,7 +91,7 @@ def test_a_cancelled_rollout_is_told_to_its_worker(
     assert cancelled == {waiting: "cancelled", held["rollout"]["id"]: "provisioning"}
     assert queue.renew(worker, [held["lease_id"]], lease_seconds=60).held == {held["lease_id"]: True}
     assert [row["status"] for row in queue.retry_rollouts([waiting])] == ["pending"]
-    with pytest.raises(ConflictError, match="cancel it first"):
+    with pytest.raises(ConflictError, match="being cancelled"):
         queue.retry_rollouts([held["rollout"]["id"]])
 
 
