@@ -125,7 +125,7 @@ language sql stable security definer set search_path = ''
 as $$
   -- jsonb_build_array and not concat: a value cannot run into the next one. With the validators: another one may judge otherwise.
   select md5(jsonb_build_array(task.id, task.version, environment, environment_version, agent, model, seed, request -> 'agent_options', request -> 'limits',
-    (select jsonb_agg(jsonb_build_array(v.id, v.version) order by v.id) from public.validators v where v.task_id = task.id))::text)
+    (select jsonb_agg(jsonb_build_array(v.id, v.version) order by v.id) from public.validators v where v.task_id = task.id and v.retired_at is null))::text)
 $$;
 
 create function internal.derived_id(of_id uuid, variadic parts text[]) returns uuid

@@ -115,7 +115,7 @@ language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object('rollout', to_jsonb(r), 'lease_id', r.lease_id,
     'task', (select to_jsonb(t) || jsonb_build_object('validators', (
-        select coalesce(jsonb_agg(to_jsonb(v) order by v.external_id), '[]') from public.validators v where v.task_id = t.id))
+        select coalesce(jsonb_agg(to_jsonb(v) order by v.external_id), '[]') from public.validators v where v.task_id = t.id and v.retired_at is null))
       from public.tasks t where t.id = r.task_id),
     'environment', (select jsonb_build_object('id', e.id, 'name', e.name, 'version', e.version, 'kind', e.kind, 'spec', e.spec)
       from public.environments e where e.name = r.environment))

@@ -112,9 +112,9 @@ comment on function public.retry_rollouts is 'Put rollouts that ended with error
 -- Rewinds -------------------------------------------------------------------------------------------------------------------------
 
 create function internal.cancel_hidden(rollout_ids uuid[]) returns void
-language plpgsql security definer set search_path = ''
+language plpgsql set search_path = ''
 as $$
--- Nobody would see what comes of them. The rollouts are locked.
+-- Nobody would see what comes of them. Called by internal.rewind_run, which has locked the rollouts.
 begin
   perform internal.lock_evaluations(rollout_ids), internal.stop(rollout_ids, deleting => false);
 end

@@ -234,6 +234,20 @@ def test_another_request_is_not_answered(db: Connection, other: dict[str, Any]) 
     assert queue.ask(reuse=True, **same)["reused"] == [old]
 
 
+def test_a_retired_validator_is_not_run(db: Connection) -> None:
+    queue = Queue(db)
+    kept, retired = new_id(), new_id()
+    of_task = [
+        {"id": each, "task_id": queue.tasks[0], "external_id": each, "kind": "exact"} for each in (kept, retired)
+    ]
+    write(db, {"validators": of_task})
+    assert call(db, "keep_validators", task_ids=queue.tasks, validator_ids=[kept]) == 1
+    assert call(db, "keep_validators", task_ids=queue.tasks, validator_ids=[kept]) == 0
+    queue.request()
+    (claim,) = queue.claim()
+    assert [each["id"] for each in claim["task"]["validators"]] == [kept]
+
+
 def test_a_new_version_of_the_task_its_environment_or_its_validators_is_tried_anew(db: Connection) -> None:
     queue, validator = Queue(db), new_id()
     changes: list[dict[str, list[dict[str, Any]]]] = [
@@ -544,8 +558,10 @@ def test_a_retry_at_the_limit_gets_one_more_attempt(db: Connection) -> None:
 def test_a_retry_that_is_repeated_changes_nothing(db: Connection) -> None:
     """As by a client whose answer was lost: also after a worker has taken the rollout, and twice in one request."""
     queue = Queue(db)
-    failed, waiting = queue.request(attempts=2)
-    queue.end(*queue.lease(), "error")
+    made = queue.request(attempts=2)
+    failed, lease_id = queue.lease()
+    (waiting,) = set(made) - {failed}
+    queue.end(failed, lease_id, "error")
     retried = call(db, "retry_rollouts", rollout_ids=[failed, waiting, failed])
     assert {each["id"]: (each["status"], each["attempt"]) for each in retried} == {
         failed: ("pending", 2), waiting: ("pending", 1),
