@@ -17,6 +17,9 @@ begin
       message = format('%s %s: %s %s is unknown', tg_table_name, new.id, tg_argv[0], parent_id),
       detail = format('Key (%s)=(%s) is not present in table "%s".', tg_argv[0], parent_id, tg_argv[1]::regclass);
   end if;
+  if tg_argv[1] in ('public.rollouts', 'public.agent_states') then
+    perform internal.require_lease(tg_table_name, new.id, tg_argv[0], parent_id);
+  end if;
   return null;
 end
 $$;

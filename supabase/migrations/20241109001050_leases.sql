@@ -86,14 +86,33 @@ create trigger guard_lease before update on public.rollouts for each row when (o
 
 -- Writing row by row --------------------------------------------------------------------------------------------------------------
 
+create function internal.require_lease(kind text, row_id uuid, field text, parent_id uuid) returns void
+language plpgsql set search_path = ''
+as $$
+-- A row is written whose field leads to a rollout. That is locked before its status is looked at: retry_rollouts may just put it back.
+declare
+  of_rollout_id uuid := parent_id;
+  found_rollout record;
+begin
+  if field = 'agent_state_id' then
+    of_rollout_id := (select a.rollout_id from public.agent_states a where a.id = parent_id);
+  end if;
+  -- The rollout is gone if its rows are deleted with it.
+  select r.status, internal.is_held(r.lease_id) as is_mine into found_rollout from public.rollouts r where r.id = of_rollout_id and r.request is not null for key share;
+  if found and not internal.is_ended(found_rollout.status) and found_rollout.is_mine is not true then
+    perform internal.fail('OM409', field,
+      format('%s %s: its rollout is in the queue, and only its worker writes to it', replace(kind, '_', ' '), row_id));
+  end if;
+end
+$$;
+
 create function internal.guard_turn() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
--- Arguments: the fields that lead to the rollout. It is locked before its status is looked at: retry_rollouts may just put it back.
+-- Arguments: the fields that lead to the rollout.
 declare
   written record;
   parent_id uuid;
-  held record;
 begin
   if tg_op = 'DELETE' then
     written := old;
@@ -102,15 +121,7 @@ begin
   end if;
   for place in 0 .. tg_nargs - 1 loop
     execute format('select ($1).%I', tg_argv[place]) into parent_id using written;
-    if tg_argv[place] = 'agent_state_id' then
-      parent_id := (select a.rollout_id from public.agent_states a where a.id = parent_id);
-    end if;
-    -- With its turns the rollout may be gone: they are deleted with it.
-    select r.status, internal.is_held(r.lease_id) as is_mine into held from public.rollouts r where r.id = parent_id and r.request is not null for key share;
-    if found and not internal.is_ended(held.status) and held.is_mine is not true then
-      perform internal.fail('OM409', tg_argv[place],
-        format('%s %s: its rollout is in the queue, and only its worker writes to it', replace(tg_table_name, '_', ' '), written.id));
-    end if;
+    perform internal.require_lease(tg_table_name, written.id, tg_argv[place], parent_id);
   end loop;
   return null;
 end
@@ -119,12 +130,15 @@ $$;
 create function internal.hold_to_lease(target regclass, variadic fields text[]) returns void
 language plpgsql set search_path = ''
 as $$
--- After each row and not before it: row security comes first, and COPY writes many rows at once. What is written in a batch is looked at once, by
--- internal.refuse_unleased.
+-- Called after internal.refer, whose trigger looks at new rows: the condition of another one would be evaluated for each row of a batch. After each row
+-- and not before it: row security comes first. What is written in a batch is looked at once, by internal.refuse_unleased.
+declare
+  is_referring boolean := fields <@ array(select p.field from internal.parents_of(target) p where not p.is_checked_by_row);
 begin
-  execute format('create trigger hold_to_lease after insert or update or delete on %s for each row
+  execute format('create trigger hold_to_lease after %s on %s for each row
     when (current_setting(''openmanus_rl.in_batch'', true) is distinct from ''on'')
-    execute function internal.guard_turn(%s)', target, (select string_agg(quote_literal(f), ', ') from unnest(fields) f));
+    execute function internal.guard_turn(%s)', case when is_referring then 'update or delete' else 'insert or update or delete' end, target,
+    (select string_agg(quote_literal(f), ', ') from unnest(fields) f));
 end
 $$;
 
@@ -192,7 +206,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.guard_turn, internal.hold_to_lease, internal.rollouts_of, internal.lock_leased,
+revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.require_lease, internal.guard_turn, internal.hold_to_lease, internal.rollouts_of, internal.lock_leased,
   internal.refuse_unleased from public;
 grant execute on function internal.is_held, internal.writes_under_lease, internal.is_ended to anon, authenticated, service_role;
 grant execute on function internal.lock_leased, internal.refuse_unleased to authenticated, service_role;
