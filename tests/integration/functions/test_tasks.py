@@ -97,6 +97,29 @@ def test_uploading_again_updates(secret: Functions, sql: Database, environment: 
     assert rows == [("second", "1", 2)]
 
 
+def test_uploading_again_leaves_the_validators_that_it_names(
+    secret: Functions, callers: Callers, environment: str
+) -> None:
+    exact, pattern = {"kind": "exact"}, {"kind": "regex", "external_id": "pattern", "spec": {"pattern": "x"}}
+
+    def used() -> list[str]:
+        found = ok(secret.get(f"tasks/{task_id(environment, 'a')}"))["validators"]
+        return sorted(validator["external_id"] for validator in found)
+
+    for named, expected in (
+        ({"validators": [exact, pattern]}, ["default", "pattern"]),
+        ({"validators": [pattern]}, ["pattern"]),
+        ({"validators": [exact]}, ["default"]),
+        ({}, []),
+        ({"validators": [pattern]}, ["pattern"]),
+    ):
+        ok(upload(secret, [{"id": "a", "task": "first", **named}], environment=environment))
+        assert used() == expected
+    # Whoever may not change the task does not retire its validators.
+    assert upload(callers["editor"], [{"id": "a", "task": "mine"}], environment=environment).status_code == 403
+    assert used() == ["pattern"]
+
+
 LINES = b'{"id": "a", "task": "one"}\n\n{"id": "b", "task": "two"}\r\n'
 LIST = b'\n[{"id": "a", "task": "one"},\n {"id": "b", "task": "two"}]'
 
