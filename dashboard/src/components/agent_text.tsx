@@ -37,6 +37,8 @@ interface Props {
   text: string;
   /** The whole length, where `text` is only its beginning. */
   chars?: number | null;
+  /** Its length in bytes, where that in characters is not known. */
+  sizeBytes?: number;
   find?: string | null;
   /** Reads the whole text. */
   readAll?: () => Promise<string>;
@@ -67,13 +69,13 @@ const Piece = memo(function Piece({ text, find }: { text: string; find?: string 
 });
 
 /** A text of any length: its beginning at once, the rest on request and piece by piece, so that 5 MB do not stop the page. */
-export function AgentText({ text, chars, find, readAll, label = "Text" }: Props) {
+export function AgentText({ text, chars, sizeBytes, find, readAll, label = "Text" }: Props) {
   const [whole, setWhole] = useState<string | null>(null);
   const [shownChars, setShownChars] = useState(text.length);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string | null>(null);
-  const known = whole ?? text;
-  const total = Math.max(chars ?? known.length, known.length);
+  const total = whole?.length ?? Math.max(chars ?? sizeBytes ?? 0, text.length);
+  const isInBytes = whole === null && sizeBytes !== undefined;
   const shown = whole === null ? text : whole.slice(0, shownChars);
   const pieces = useMemo(() => piecesOf(shown), [shown]);
 
@@ -102,7 +104,9 @@ export function AgentText({ text, chars, find, readAll, label = "Text" }: Props)
             {busy ? "Reading…" : `Show more of ${bytes(total)}`}
           </Anchor>
           <Text size="sm" c="dimmed">
-            {shown.length.toLocaleString("en-US")} of {total.toLocaleString("en-US")} characters shown
+            {isInBytes
+              ? "The beginning is shown"
+              : `${shown.length.toLocaleString("en-US")} of ${total.toLocaleString("en-US")} characters shown`}
           </Text>
           <Anchor
             component="button"

@@ -42,6 +42,7 @@ function Results({ results }: { results: TaskResults }) {
           <Chart
             title="pass@k by agent and model"
             lines={lines}
+            axis="doubling"
             yRange={[0, 1]}
             formatY={(value) => percent(value, 0)}
           />

@@ -1,4 +1,4 @@
-import { Group } from "@mantine/core";
+import { Anchor, Group } from "@mantine/core";
 import { Link } from "react-router";
 import { watchTask } from "@/api/queue.ts";
 import { Section } from "@/components/page.tsx";
@@ -16,7 +16,7 @@ export function InTheQueue({ taskId }: { taskId: string }) {
   if (!watched || watched.rollouts.length === 0) return null;
   const total = Object.values(watched.counts).reduce((sum, count) => sum + count, 0);
   return (
-    <Section title="In the queue" aside={<Link to="/queue">The whole queue</Link>}>
+    <Section title="In the queue" aside={<Anchor component={Link} to="/queue" size="sm">The whole queue</Anchor>}>
       <RolloutCards
         label="In the queue"
         rollouts={watched.rollouts}

@@ -1,14 +1,15 @@
 import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconPlayerPlay } from "@tabler/icons-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Link, useParams } from "react-router";
 import { readTask, type Task, taskHistory, type Validator } from "@/api/tasks.ts";
-import { AgentText, plain } from "@/components/agent_text.tsx";
+import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead, Section } from "@/components/page.tsx";
 import { NewRollouts } from "@/components/queue/new_rollouts.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
 import { Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
+import { KnownText } from "@/pages/rollout/behind.tsx";
 import { ByCheckpoint, ByRun, OverTime } from "./history.tsx";
 import { ByAgent } from "./by_agent.tsx";
 import { InTheQueue } from "./in_the_queue.tsx";
@@ -98,14 +99,25 @@ function Facts({ task }: { task: Task }) {
   );
 }
 
+/** A text of any length that leaves room for the rest of the page. */
+function Bounded({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div style={{ maxHeight: 260, overflow: "auto" }} role="region" aria-label={label} tabIndex={0}>{children}</div>
+  );
+}
+
 function Asked({ task }: { task: Task }) {
   return (
     <Section title="What is asked">
-      <AgentText text={task.description} />
+      <Bounded label="What is asked, in full">
+        <KnownText text={task.description} label="task" />
+      </Bounded>
       {task.expected_answer !== null && (
         <>
           <Text size="sm" fw={600} mt="md" mb={4}>Expected answer</Text>
-          <AgentText text={task.expected_answer} />
+          <Bounded label="Expected answer">
+            <KnownText text={task.expected_answer} label="expected answer" />
+          </Bounded>
         </>
       )}
     </Section>
@@ -128,7 +140,9 @@ function Checked({ validators, hasAnswer }: { validators: Validator[]; hasAnswer
             <Text size="sm">
               <b>{plain(validator.external_id)}</b> · {plain(validator.kind)}
             </Text>
-            <AgentText text={JSON.stringify(validator.spec, null, 2)} />
+            <Bounded label={`Validator ${plain(validator.external_id)}`}>
+              <KnownText text={JSON.stringify(validator.spec, null, 2)} label="validator" />
+            </Bounded>
           </div>
         ))}
       </Stack>
