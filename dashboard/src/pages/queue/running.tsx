@@ -1,5 +1,5 @@
 /** What runs now, by worker: who has had its rollouts the longest comes first. */
-import { Text } from "@mantine/core";
+import { Box, Text } from "@mantine/core";
 import type { QueueOverview } from "@/api/queue.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { Section } from "@/components/page.tsx";
@@ -14,8 +14,18 @@ import { type Column, QueueTable, RolloutCell } from "./table.tsx";
 type Held = QueueOverview["held"][number];
 
 const COLUMNS: Column<Held>[] = [
-  { title: "Rollout", isWide: true, cell: (rollout) => <RolloutCell rollout={rollout} /> },
-  { title: "Phase", cell: (rollout) => <StatusBadge status={statusText(rollout)} /> },
+  {
+    title: "Rollout",
+    isWide: true,
+    cell: (rollout) => (
+      <RolloutCell rollout={rollout}>
+        <Box hiddenFrom="sm" mt={2}>
+          <StatusBadge status={statusText(rollout)} />
+        </Box>
+      </RolloutCell>
+    ),
+  },
+  { title: "Phase", isExtra: true, cell: (rollout) => <StatusBadge status={statusText(rollout)} /> },
   { title: "Turns", isNumber: true, isExtra: true, cell: ({ turns }) => number(turns) },
   { title: "For", isNumber: true, cell: ({ claimed_at }) => <Elapsed from={claimed_at} /> },
 ];

@@ -120,7 +120,7 @@ type Told = Pick<
 >;
 
 /** What is asked, and below it of whom and where. */
-export function RolloutCell({ rollout, why }: { rollout: Told; why?: string | null }) {
+export function RolloutCell({ rollout, why, children }: { rollout: Told; why?: string | null; children?: ReactNode }) {
   const { environment, provider, attempt, max_attempts } = rollout;
   const facts = [
     agentAndModel(rollout),
@@ -133,6 +133,7 @@ export function RolloutCell({ rollout, why }: { rollout: Told; why?: string | nu
         {plain(rollout.task_description)}
       </Anchor>
       <Text size="xs" c="dimmed" truncate title={plain(facts)}>{plain(facts)}</Text>
+      {children}
     </>
   );
 }

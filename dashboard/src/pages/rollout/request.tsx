@@ -69,7 +69,7 @@ export function Progress({ rollout }: { rollout: Rollout }) {
   return <Alert color="blue" variant="light" p="xs" role="status">{words[phase]}</Alert>;
 }
 
-export function Result({ rollout }: { rollout: Rollout }) {
+export function Result({ rollout, maxHeight = 260 }: { rollout: Rollout; maxHeight?: number }) {
   const answer = useLive(
     rollout.training_run_id,
     ["rollout", rollout.id, "answer", rollout.status],
@@ -78,14 +78,13 @@ export function Result({ rollout }: { rollout: Rollout }) {
   if (!answer) return null;
   return (
     <Section title="Answer">
-      <div style={{ maxHeight: 260, overflow: "auto" }} role="region" aria-label="Answer text" tabIndex={0}>
-        <AgentText
-          // Another attempt has another answer.
-          key={`${answer.chars ?? answer.sizeBytes} ${answer.text.slice(0, 100)}`}
-          {...answer}
-          label="answer"
-        />
-      </div>
+      <AgentText
+        // Another attempt has another answer.
+        key={`${answer.chars ?? answer.sizeBytes} ${answer.text.slice(0, 100)}`}
+        {...answer}
+        label="answer"
+        maxHeight={maxHeight}
+      />
     </Section>
   );
 }

@@ -8,6 +8,8 @@ import { useLive } from "@/live/query.ts";
 import { More } from "@/pages/queue/more.tsx";
 
 const LISTED = 6;
+/** The database looks at the newest of a task only. */
+const MOST_COUNTED = 1_000;
 
 /** The rollouts of a task that wait or run; nothing where there are none. */
 export function InTheQueue({ taskId }: { taskId: string }) {
@@ -24,7 +26,12 @@ export function InTheQueue({ taskId }: { taskId: string }) {
         onSelect={chosen.toggle}
         isOfOneTask
       />
-      <More shown={watched.rollouts.length} total={total} what="that wait or run" more={null} />
+      <More
+        shown={watched.rollouts.length}
+        total={total}
+        what={`${total < MOST_COUNTED ? "" : "or more "}that wait or run`}
+        more={null}
+      />
       <Group justify="center">
         <SelectionBar rollouts={watched.rollouts} chosen={chosen} />
       </Group>

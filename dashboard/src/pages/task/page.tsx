@@ -1,6 +1,6 @@
 import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconPlayerPlay } from "@tabler/icons-react";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { Link, useParams } from "react-router";
 import { readTask, type Task, taskHistory, type Validator } from "@/api/tasks.ts";
 import { plain } from "@/components/agent_text.tsx";
@@ -99,25 +99,17 @@ function Facts({ task }: { task: Task }) {
   );
 }
 
-/** A text of any length that leaves room for the rest of the page. */
-function Bounded({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <div style={{ maxHeight: 260, overflow: "auto" }} role="region" aria-label={label} tabIndex={0}>{children}</div>
-  );
-}
+/** Longer texts scroll, and leave room for the rest of the page. */
+const TEXT_PIXELS = 260;
 
 function Asked({ task }: { task: Task }) {
   return (
     <Section title="What is asked">
-      <Bounded label="What is asked, in full">
-        <KnownText text={task.description} label="task" />
-      </Bounded>
+      <KnownText text={task.description} label="task" maxHeight={TEXT_PIXELS} />
       {task.expected_answer !== null && (
         <>
           <Text size="sm" fw={600} mt="md" mb={4}>Expected answer</Text>
-          <Bounded label="Expected answer">
-            <KnownText text={task.expected_answer} label="expected answer" />
-          </Bounded>
+          <KnownText text={task.expected_answer} label="expected answer" maxHeight={TEXT_PIXELS} />
         </>
       )}
     </Section>
@@ -140,9 +132,11 @@ function Checked({ validators, hasAnswer }: { validators: Validator[]; hasAnswer
             <Text size="sm">
               <b>{plain(validator.external_id)}</b> · {plain(validator.kind)}
             </Text>
-            <Bounded label={`Validator ${plain(validator.external_id)}`}>
-              <KnownText text={JSON.stringify(validator.spec, null, 2)} label="validator" />
-            </Bounded>
+            <KnownText
+              text={JSON.stringify(validator.spec, null, 2)}
+              label={`validator ${plain(validator.external_id)}`}
+              maxHeight={TEXT_PIXELS}
+            />
           </div>
         ))}
       </Stack>
