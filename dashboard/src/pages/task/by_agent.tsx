@@ -99,7 +99,9 @@ function ResultRow({ found, ks }: { found: TaskResults[number]; ks: number[] }) 
   return (
     <Table.Tr>
       <Table.Td maw={240}>
-        <Text size="sm" truncate title={plain(nameOf(found))}>{plain(nameOf(found))}</Text>
+        <Text size="sm" lineClamp={2} title={plain(nameOf(found))} style={{ overflowWrap: "anywhere" }}>
+          {plain(nameOf(found))}
+        </Text>
       </Table.Td>
       <Table.Td ta="right">{number(found.rollouts)}</Table.Td>
       <Table.Td>
