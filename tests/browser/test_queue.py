@@ -309,7 +309,7 @@ def test_a_task_shows_how_agents_do_and_two_of_its_rollouts_side_by_side(page: P
     page.goto(f"/tasks/{task}")
     results = page.get_by_role("table", name="By agent and model")
     # Of 4 rollouts, one solved: the chance that 2 of them have it is 1/2.
-    expect(results.get_by_role("row", name=re.compile("chat · m"))).to_contain_text(re.compile("25%.*50%.*100%"))
+    expect(results.get_by_role("row", name=re.compile("^m chat"))).to_contain_text(re.compile("25%.*50%.*100%"))
     expect(page.get_by_role("img", name=re.compile("pass@k by agent and model.*oracle"))).to_be_visible()
     boxes = page.get_by_role("table", name="Newest rollouts").get_by_role("checkbox")
     boxes.nth(0).check()
