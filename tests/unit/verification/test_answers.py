@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.verification import ValidatorSpec, Verdict, check_spec, needs_sandbox, status_of, verify
 from openmanus_rl.verification.specs import KINDS
+from tests.support.validator_specs import RIGHT_SPECS, WRONG_SPECS
 
 
 def outcome(kind: str, spec: dict[str, Any], answer: Any, expected: str | None = None) -> str:
@@ -127,38 +128,17 @@ def test_a_pattern_that_backtracks_without_end_is_an_error() -> None:
     assert outcome("regex", spec, "a" * 40 + "b") == "error"
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "field"),
-    [
-        ("nonsense", {}, "kind"),
-        (None, {}, "kind"),
-        ("json", [], "spec"),
-        ("json", {"tolerance": {"absolute": -1}}, "spec.tolerance.absolute"),
-        ("json", {"tolerance": {"relative": 1}}, "spec.tolerance.relative"),
-        ("json", {"tolerance": math.nan}, "spec.tolerance.absolute"),
-        ("json", {"tolerance": True}, "spec.tolerance"),
-        ("json", {"unordered": "yes"}, "spec.unordered"),
-        ("json", {"expeced": 1}, "spec.expeced"),
-        ("exact", {"expected": 5}, "spec.expected"),
-        ("regex", {}, "spec.pattern"),
-        ("regex", {"pattern": "("}, "spec.pattern"),
-        ("regex", {"pattern": "(" * 5000 + ")" * 5000}, "spec.pattern"),
-        ("regex", {"pattern": "a", "timeout_seconds": 0}, "spec.timeout_seconds"),
-        ("numeric", {"expected": "5"}, "spec.expected"),
-        ("numeric", {"units": [""]}, "spec.units.0"),
-        ("sql", {"query": "select 1"}, "spec.expected"),
-        ("sql", {"query": "select 1", "expected": [1]}, "spec.expected.0"),
-        ("sql", {"query": "select 1", "expected": [[1], {"a": 1}]}, "spec.expected"),
-        ("script", {"tests_folder": "tests"}, "spec.tests_folder"),
-        ("script", {"environment": {"A": 1}}, "spec.environment.A"),
-        ("python", {"function": "os.system"}, "spec.function"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "spec", "field"), WRONG_SPECS)
 def test_a_wrong_spec_is_refused_by_its_field(kind: Any, spec: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_spec(kind, spec)
 
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(("kind", "spec"), RIGHT_SPECS)
+def test_a_right_spec_is_taken(kind: str, spec: dict[str, Any]) -> None:
+    assert check_spec(kind, spec).model_fields_set == set(spec)
 
 
 JSON = st.recursive(
