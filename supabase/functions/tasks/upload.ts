@@ -8,7 +8,7 @@ import { given, ingest } from "../_shared/record.ts";
 import { repetitionId } from "../_shared/repetition.ts";
 import type { Call } from "../_shared/serve.ts";
 import { type Item, readUpload } from "./body.ts";
-import { type Entry, entry as entrySchema, MAX_TASKS, type upload } from "./schema.ts";
+import { type Entry, entry as entrySchema, MAX_TASKS, type upload, validatorName } from "./schema.ts";
 
 /** As in Python (openmanus_rl.records.ids): whoever imports a task gives it the same id. */
 const NAMESPACE = "e2a7519d-8088-4d57-8dbf-f9f4cf31e13d";
@@ -116,9 +116,9 @@ async function recordsOf(entry: Entry, index: number, usual: string | null | und
     solution,
     metadata: Object.keys(metadata).length > 0 ? metadata : null,
   });
-  const validators = (entry.validators ?? []).map(async ({ kind, spec, external_id }, position) => {
-    // Without an external_id, a validator is identified by its position; the first is the default one.
-    const own = external_id ?? (position === 0 ? "default" : String(position));
+  const validators = (entry.validators ?? []).map(async (validator, position) => {
+    const { kind, spec } = validator;
+    const own = validatorName(validator, position);
     return { id: await uuid5(id, `validator:${own}`), ...given({ task_id: id, external_id: own, kind, spec }) };
   });
   return { task: { id, ...fields }, validators: await Promise.all(validators) };
