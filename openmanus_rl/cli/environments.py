@@ -30,7 +30,7 @@ def save(
 ) -> None:
     """Save an environment from a file, or replace the spec of the one with this name.
 
-    The spec has a `kind` (none, process, docker, openenv or gymnasium) and what this kind needs; an error names the
+    The spec has a `kind` (none, process, docker, openenv, gymnasium or grid) and what this kind needs; an error names the
     field. Rollouts that were asked for before and have not begun use the new spec.
 
     \b
