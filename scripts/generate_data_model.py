@@ -28,14 +28,22 @@ LAYOUT = (
         "status_history",
         "rollout_stats",
         "activity",
-        "jobs",
         "workers",
         "members",
-        "environments",
     ),
-    ("training_steps", "evaluations", "model_checkpoints", "evaluation_results", "tasks", "validators"),
+    (
+        "training_steps",
+        "evaluations",
+        "model_checkpoints",
+        "evaluation_results",
+        "tasks",
+        "validators",
+        "environments",
+        "environment_versions",
+    ),
     ("rollout_groups", "rollouts", "rewards", "validations", "validation_overrides"),
     ("agent_states", "tool_calls", "generations", "observations", "media"),
+    ("jobs", "job_logs", "orchestrators", "sweeps", "sweep_trials"),
 )
 BOX_WIDTH, GAP_X, GAP_Y, TITLE_HEIGHT, LINE_HEIGHT, MARGIN = 172, 76, 24, 26, 18, 20
 USERS = "auth.users"

@@ -7,6 +7,6 @@ from typing import Literal
 
 __all__ = ["ERROR_CODES", "ErrorCode"]
 
-ErrorCode = Literal["OM400", "OM403", "OM404", "OM409"]
+ErrorCode = Literal["OM400", "OM403", "OM404", "OM409", "OM413"]
 
-ERROR_CODES: tuple[ErrorCode, ...] = ("OM400", "OM403", "OM404", "OM409")
+ERROR_CODES: tuple[ErrorCode, ...] = ("OM400", "OM403", "OM404", "OM409", "OM413")

@@ -7,7 +7,7 @@ from typing import Literal
 
 __all__ = ["RECORD_KINDS", "RecordKind"]
 
-RecordKind = Literal["environments", "tasks", "validators", "training_runs", "training_steps", "model_checkpoints", "evaluations", "evaluation_results", "rollout_groups", "rollouts", "agent_states", "observations", "generations", "tool_calls", "rewards", "validations", "media", "jobs", "metric_chunks"]
+RecordKind = Literal["environments", "tasks", "validators", "training_runs", "training_steps", "model_checkpoints", "evaluations", "evaluation_results", "rollout_groups", "rollouts", "agent_states", "observations", "generations", "tool_calls", "rewards", "validations", "media", "metric_chunks"]
 
-RECORD_KINDS: tuple[RecordKind, ...] = ("environments", "tasks", "validators", "training_runs", "training_steps", "model_checkpoints", "evaluations", "evaluation_results", "rollout_groups", "rollouts", "agent_states", "observations", "generations", "tool_calls", "rewards", "validations", "media", "jobs", "metric_chunks")
+RECORD_KINDS: tuple[RecordKind, ...] = ("environments", "tasks", "validators", "training_runs", "training_steps", "model_checkpoints", "evaluations", "evaluation_results", "rollout_groups", "rollouts", "agent_states", "observations", "generations", "tool_calls", "rewards", "validations", "media", "metric_chunks")
 """In the order in which they are written: parents before children."""

@@ -5,9 +5,9 @@
 
 from typing import Any, TypedDict
 
-from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobStatus, MediaKind, MemberRole, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, Verdict, Visibility, WorkerState
+from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobBackend, JobStatus, MediaKind, MemberRole, OrchestratorState, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, SweepDirection, SweepMethod, SweepStatus, Verdict, Visibility, WorkerState
 
-__all__ = ["ROW_TYPES", "AgentState", "Environment", "Evaluation", "EvaluationResult", "Generation", "Job", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator", "Worker"]
+__all__ = ["ROW_TYPES", "AgentState", "Environment", "EnvironmentVersion", "Evaluation", "EvaluationResult", "Generation", "Job", "JobLog", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Orchestrator", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Sweep", "SweepTrial", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator", "Worker"]
 
 
 class Environment(TypedDict):
@@ -19,6 +19,7 @@ class Environment(TypedDict):
     description: str | None
     spec: Any
     version: int
+    is_draft: bool
     source: str | None
     owner_id: str | None
     created_at: str
@@ -65,6 +66,7 @@ class TrainingRun(TypedDict):
     run_name: str | None
     algorithm: str | None
     environment: str | None
+    environment_version: int | None
     description: str | None
     config: Any
     summary: Any
@@ -79,6 +81,7 @@ class TrainingRun(TypedDict):
     timeline: int
     rewinds: list[int] | None
     baseline_id: str | None
+    stop_requested_at: str | None
     heartbeat_at: str | None
     heartbeat_timeout_seconds: int
     visibility: Visibility
@@ -393,26 +396,112 @@ class Media(TypedDict):
     created_at: str
 
 
+class EnvironmentVersion(TypedDict):
+    """A row of environment_versions."""
+
+    environment_id: str
+    version: int
+    kind: str | None
+    spec: Any
+    preview: str | None
+    preview_error: str | None
+    created_by: str | None
+    created_at: str
+
+
 class Job(TypedDict):
     """A row of jobs."""
 
     id: str
     training_run_id: str | None
-    backend: str
-    external_id: str | None
+    backend: JobBackend
     name: str | None
     status: JobStatus
     status_message: str | None
     status_change_id: str | None
-    resources: Any
-    spec: Any
+    config: Any
+    yaml: str | None
+    external_id: str | None
+    host: str | None
+    orchestrator_id: str | None
+    attempt: int
+    restarts: int
+    max_restarts: int
+    exit_code: int | None
     cost_usd: float | None
-    log_path: str | None
+    stop_requested_at: str | None
     owner_id: str | None
     started_at: str | None
     finished_at: str | None
     created_at: str
     updated_at: str
+
+
+class JobLog(TypedDict):
+    """A row of job_logs."""
+
+    job_id: str
+    attempt: int
+    start: int
+    bytes: int
+    text: str
+    created_at: str
+
+
+class Orchestrator(TypedDict):
+    """A row of orchestrators."""
+
+    id: str
+    name: str
+    host: str
+    pid: int | None
+    version: str | None
+    backends: list[str]
+    max_jobs: int
+    state: OrchestratorState
+    owner_id: str | None
+    heartbeat_at: str
+    started_at: str
+    stopped_at: str | None
+
+
+class Sweep(TypedDict):
+    """A row of sweeps."""
+
+    id: str
+    name: str
+    method: SweepMethod
+    template: Any
+    space: Any
+    metric: str
+    direction: SweepDirection
+    max_trials: int
+    max_concurrent: int
+    seed: int
+    early_stopping: Any | None
+    job_config: Any
+    status: SweepStatus
+    status_message: str | None
+    status_change_id: str | None
+    next_trial: int
+    importances: Any | None
+    orchestrator_id: str | None
+    owner_id: str | None
+    started_at: str | None
+    finished_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class SweepTrial(TypedDict):
+    """A row of sweep_trials."""
+
+    sweep_id: str
+    trial: int
+    training_run_id: str | None
+    parameters: Any
+    pruned_at: str | None
+    created_at: str
 
 
 class Worker(TypedDict):
@@ -499,7 +588,6 @@ ROW_TYPES: dict[str, type] = {
     "rewards": Reward,
     "validations": Validation,
     "media": Media,
-    "jobs": Job,
     "metric_chunks": MetricChunk,
 }
 """By kind of record: the type of its rows."""

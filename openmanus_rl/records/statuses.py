@@ -5,13 +5,18 @@
 
 from typing import Literal
 
-__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobStatus", "MediaKind", "MemberRole", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "Verdict", "Visibility", "WorkerState"]
+__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobBackend", "JobStatus", "MediaKind", "MemberRole", "OrchestratorState", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "SweepDirection", "SweepMethod", "SweepStatus", "Verdict", "Visibility", "WorkerState"]
 
 RunStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
 StepStatus = Literal["pending", "running", "completed", "failed", "interrupted"]
 EvaluationStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
 RolloutStatus = Literal["pending", "provisioning", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled", "interrupted"]
-JobStatus = Literal["pending", "queued", "running", "succeeded", "failed", "cancelled"]
+JobStatus = Literal["pending", "launching", "queued", "running", "succeeded", "failed", "cancelled"]
+JobBackend = Literal["local", "skypilot"]
+OrchestratorState = Literal["active", "stopped"]
+SweepStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
+SweepMethod = Literal["grid", "random", "bayesian", "seeds"]
+SweepDirection = Literal["maximize", "minimize"]
 WorkerState = Literal["active", "draining", "stopped"]
 StepPhase = Literal["rollout", "training"]
 EvaluationKind = Literal["eval", "baseline"]
@@ -63,12 +68,20 @@ NEXT_STATUSES: dict[str, dict[str, frozenset[str]]] = {
         "interrupted": frozenset({"pending", "running", "success", "failed", "completed", "truncated", "timeout", "error", "cancelled"}),
     },
     "jobs": {
-        "pending": frozenset({"queued", "running", "succeeded", "failed", "cancelled"}),
-        "queued": frozenset({"pending", "running", "succeeded", "failed", "cancelled"}),
-        "running": frozenset({"queued", "succeeded", "failed", "cancelled"}),
+        "pending": frozenset({"launching", "cancelled"}),
+        "launching": frozenset({"pending", "queued", "running", "succeeded", "failed", "cancelled"}),
+        "queued": frozenset({"launching", "running", "succeeded", "failed", "cancelled"}),
+        "running": frozenset({"launching", "queued", "succeeded", "failed", "cancelled"}),
         "succeeded": frozenset(),
-        "failed": frozenset(),
-        "cancelled": frozenset(),
+        "failed": frozenset({"pending"}),
+        "cancelled": frozenset({"pending"}),
+    },
+    "sweeps": {
+        "pending": frozenset({"running", "completed", "failed", "cancelled"}),
+        "running": frozenset({"completed", "failed", "cancelled"}),
+        "completed": frozenset(),
+        "failed": frozenset({"running"}),
+        "cancelled": frozenset({"running"}),
     },
 }
 """By table: from each status, those that may follow; none may follow a final one."""

@@ -48,12 +48,21 @@ as $$
         array_remove(array['success', 'failed', 'completed', 'truncated', 'timeout'], status)
     end
     when 'jobs' then case status
-      when 'pending' then array['queued', 'running', 'succeeded', 'failed', 'cancelled']
-      when 'queued' then array['pending', 'running', 'succeeded', 'failed', 'cancelled']
-      when 'running' then array['queued', 'succeeded', 'failed', 'cancelled']
+      when 'pending' then array['launching', 'cancelled']
+      when 'launching' then array['pending', 'queued', 'running', 'succeeded', 'failed', 'cancelled']
+      -- Back to launching: the attempt was lost, and the job is restarted.
+      when 'queued' then array['launching', 'running', 'succeeded', 'failed', 'cancelled']
+      when 'running' then array['launching', 'queued', 'succeeded', 'failed', 'cancelled']
       when 'succeeded' then array[]::text[]
-      when 'failed' then array[]::text[]
-      when 'cancelled' then array[]::text[]
+      when 'failed' then array['pending']
+      when 'cancelled' then array['pending']
+    end
+    when 'sweeps' then case status
+      when 'pending' then array['running', 'completed', 'failed', 'cancelled']
+      when 'running' then array['completed', 'failed', 'cancelled']
+      when 'failed' then array['running']
+      when 'cancelled' then array['running']
+      when 'completed' then array[]::text[]
     end
   end
 $$;
@@ -88,7 +97,7 @@ begin
   if new.status = 'running' then
     new.started_at := coalesce(new.started_at, now());
     new.finished_at := null;
-  elsif new.status in ('pending', 'provisioning', 'queued') then
+  elsif new.status in ('pending', 'provisioning', 'launching', 'queued') then
     new.finished_at := null;
   else
     new.finished_at := coalesce(new.finished_at, now());
@@ -111,7 +120,9 @@ $$;
 create function internal.record_status() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
--- Once per statement, of which many change no row. The trigger's argument names the column that holds the run.
+-- Once per statement, of which many change no row. The trigger's argument names the column that holds the run, or is empty.
+declare
+  run_id text := case tg_argv[0] when '' then 'null::uuid' else format('n.%I', tg_argv[0]) end;
 begin
   if not exists (select 1 from new_rows) then
     return null;
@@ -122,21 +133,21 @@ begin
       'with began as materialized (
          select f.id, f.status, f.status_message, f.status_change_id from pg_temp.%1$I f where f.round = -1)
        insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
-       select b.status_change_id, $1, n.id, n.%2$I, null, b.status, b.status_message, $2 from new_rows n join began b using (id)
+       select b.status_change_id, $1, n.id, %2$s, null, b.status, b.status_message, $2 from new_rows n join began b using (id)
        union all
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%2$I, b.status, n.status, n.status_message, $2
-       from new_rows n left join began b using (id)', 'stage_' || tg_table_name, tg_argv[0]) using tg_table_name, auth.uid();
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, %2$s, b.status, n.status, n.status_message, $2
+       from new_rows n left join began b using (id)', 'stage_' || tg_table_name, run_id) using tg_table_name, auth.uid();
   elsif tg_op = 'INSERT' then
     execute format(
       'insert into public.status_history (id, entity, entity_id, training_run_id, new_status, message, changed_by)
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, n.status, n.status_message, $2
-       from new_rows n', tg_argv[0]) using tg_table_name, auth.uid();
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, %s, n.status, n.status_message, $2
+       from new_rows n', run_id) using tg_table_name, auth.uid();
   else
     execute format(
       'insert into public.status_history (id, entity, entity_id, training_run_id, old_status, new_status, message, changed_by)
-       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, n.%I, o.status, n.status, n.status_message, $2
+       select coalesce(n.status_change_id, internal.new_id()), $1, n.id, %s, o.status, n.status, n.status_message, $2
        from new_rows n join old_rows o using (id)
-       where n.status is distinct from o.status', tg_argv[0]) using tg_table_name, auth.uid();
+       where n.status is distinct from o.status', run_id) using tg_table_name, auth.uid();
   end if;
   return null;
 end

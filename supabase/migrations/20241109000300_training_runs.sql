@@ -6,6 +6,7 @@ create table public.training_runs (
   run_name text unique check (length(run_name) between 1 and 500),
   algorithm text,
   environment text,
+  environment_version integer check (environment_version >= 1),
   description text,
   config jsonb not null default '{}',
   summary jsonb not null default '{}',
@@ -22,6 +23,7 @@ create table public.training_runs (
   rewinds bigint[],
   -- Evaluations reference runs: this foreign key is added after their table.
   baseline_id uuid,
+  stop_requested_at timestamptz,
   heartbeat_at timestamptz,
   heartbeat_timeout_seconds integer not null default 300 check (heartbeat_timeout_seconds > 0),
   visibility text not null default 'private' check (visibility in ('private', 'public')),
@@ -32,6 +34,8 @@ create table public.training_runs (
   updated_at timestamptz not null default now()
 );
 comment on table public.training_runs is 'One training run. run_name is the name by which a restarted script finds its run again.';
+comment on column public.training_runs.environment_version is 'The version of the environment in `environments` that it trained on.';
+comment on column public.training_runs.stop_requested_at is 'When it was asked to stop after the current step; see stop_run.';
 comment on column public.training_runs.timeline is 'How often the run was rewound.';
 comment on column public.training_runs.rewinds is 'The steps to which the run was rewound, oldest first. A record with more of them than the database rewinds the run.';
 comment on column public.training_runs.baseline_id is 'The evaluation with which the run''s evaluations are compared.';
@@ -45,6 +49,20 @@ create unique index training_runs_by_baseline on public.training_runs (baseline_
 
 -- Completed is final, except for resume_run, which names the run that it resumes.
 select internal.track_status('public.training_runs', 'id', $$current_setting('openmanus_rl.resuming', true) is distinct from new.id::text$$);
+
+create function internal.forget_stop() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  new.stop_requested_at := null;
+  return new;
+end
+$$;
+
+-- A run that begins, or is resumed, has not been asked to stop.
+create trigger forget_stop before update on public.training_runs for each row
+  when (new.status = 'running' and old.status_change_id is distinct from new.status_change_id and old.stop_requested_at is not null)
+  execute function internal.forget_stop();
 
 -- Access ------------------------------------------------------------------------------------------------------------------------
 
@@ -67,6 +85,7 @@ end
 $$;
 
 select internal.protect('public.training_runs', 'owner_id = (select auth.uid())', 'visibility = ''public''');
+select internal.reserve('public.training_runs', 'stop_requested_at');
 
 -- Heartbeat ---------------------------------------------------------------------------------------------------------------------
 
@@ -91,7 +110,7 @@ end
 $$;
 comment on function public.heartbeat is 'Record a heartbeat of a run.';
 
-revoke execute on function internal.owns_run, internal.is_public_run, internal.require_run from public;
+revoke execute on function internal.forget_stop, internal.owns_run, internal.is_public_run, internal.require_run from public;
 grant execute on function internal.owns_run, internal.is_public_run, internal.require_run to anon, authenticated, service_role;
 revoke execute on function public.heartbeat from public, anon, authenticated, service_role;
 grant execute on function public.heartbeat to authenticated, service_role;

@@ -7,13 +7,30 @@ create table public.environments (
   description text,
   spec jsonb not null default '{}',
   version integer not null default 1,
+  is_draft boolean not null default false,
   source text,
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
-comment on table public.environments is 'An environment of rollouts. Rollouts reference it by name; a row here is optional. `kind` and `spec` say how a worker starts it; `version` counts their changes.';
+comment on table public.environments is 'An environment of rollouts or of training. Runs and rollouts reference it by name; a row here is optional. `kind` and `spec` say how it is started; `version` counts their changes.';
+comment on column public.environments.is_draft is 'It was imported, and a person has not confirmed it yet.';
 create unique index environments_by_owner on public.environments (owner_id, id);
+create unique index environments_by_change on public.environments (updated_at desc, id);
+
+create table public.environment_versions (
+  environment_id uuid not null references public.environments (id) on delete cascade,
+  version integer not null,
+  kind text,
+  spec jsonb not null,
+  preview text check (preview like 'data:image/png;base64,%' and length(preview) <= 500000),
+  preview_error text,
+  created_by uuid default auth.uid() references auth.users (id) on delete set null,
+  created_at timestamptz not null default now(),
+  primary key (environment_id, version)
+);
+comment on table public.environment_versions is 'What an environment was in each of its versions. `preview` is a picture of it, or `preview_error` says why there is none.';
+create unique index environment_versions_by_author on public.environment_versions (created_by, environment_id, version);
 
 create table public.tasks (
   id uuid primary key default internal.new_id(),
@@ -77,14 +94,65 @@ create trigger count_version before update on public.tasks for each row
 create trigger count_version before update on public.validators for each row
   when ((old.kind, old.spec) is distinct from (new.kind, new.spec)) execute function internal.count_version();
 
+create function internal.keep_version() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  insert into public.environment_versions (environment_id, version, kind, spec) values (new.id, new.version, new.kind, new.spec);
+  return null;
+end
+$$;
+
+create trigger keep_first_version after insert on public.environments for each row execute function internal.keep_version();
+create trigger keep_version after update on public.environments for each row when (old.version <> new.version) execute function internal.keep_version();
+
+create function internal.keep_trained_environment() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  if exists (select 1 from public.training_runs r where r.environment = old.name and r.environment_version is not null) then
+    raise exception using errcode = 'OM409', table = 'environments', column = 'name',
+      message = format('environment %s: a run trained on it, and its versions are kept with the run', old.name);
+  end if;
+  return old;
+end
+$$;
+
+create trigger keep_trained_environment before delete on public.environments for each row execute function internal.keep_trained_environment();
+
+create function internal.store_preview(of_environment_id uuid, of_version integer, preview text, preview_error text) returns void
+language sql security definer set search_path = ''
+as $$
+  update public.environment_versions v set preview = store_preview.preview, preview_error = store_preview.preview_error
+  where v.environment_id = of_environment_id and v.version = of_version
+$$;
+
+create function public.save_preview(environment_id uuid, version integer, preview text default null, preview_error text default null) returns void
+language plpgsql set search_path = ''
+as $$
+begin
+  if current_user = 'authenticated' and not internal.is_editor() then
+    raise exception using errcode = 'OM403', message = 'save a preview: only editors and admins may; ask an admin for the role';
+  end if;
+  if not exists (select 1 from public.environment_versions v where v.environment_id = save_preview.environment_id and v.version = save_preview.version) then
+    raise exception using errcode = 'OM404', column = 'version', message = format('environment %s: it has no version %s', environment_id, version);
+  end if;
+  perform internal.store_preview(environment_id, version, preview, preview_error);
+end
+$$;
+comment on function public.save_preview is 'Keep the picture of a version of an environment, a PNG as a data: URL, or why there is none.';
+
 create function internal.owns_task(of_task_id uuid) returns boolean
 language sql stable security definer set search_path = ''
 as $$ select exists (select 1 from public.tasks t where t.id = of_task_id and t.owner_id = auth.uid()) $$;
 
-revoke execute on function internal.count_version, internal.owns_task from public;
-grant execute on function internal.owns_task to authenticated, service_role;
+revoke execute on function internal.count_version, internal.keep_version, internal.keep_trained_environment, internal.store_preview, internal.owns_task from public;
+grant execute on function internal.store_preview, internal.owns_task to authenticated, service_role;
+revoke execute on function public.save_preview from public, anon, authenticated, service_role;
+grant execute on function public.save_preview to authenticated, service_role;
 
 select internal.protect('public.environments', 'owner_id = (select auth.uid())');
+select internal.protect('public.environment_versions', 'false', writable => false);
 select internal.protect('public.tasks', 'owner_id = (select auth.uid())');
 select internal.protect('public.validators', 'internal.owns_task(task_id)');
 -- Versions belong to their triggers.

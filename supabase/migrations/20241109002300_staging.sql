@@ -8,8 +8,8 @@ as $$
     ('environments', 1, true), ('tasks', 2, true), ('validators', 3, true), ('training_runs', 4, true), ('training_steps', 5, true),
     ('model_checkpoints', 6, true), ('evaluations', 7, true), ('evaluation_results', 8, true), ('rollout_groups', 9, true),
     ('rollouts', 10, true), ('agent_states', 11, false), ('observations', 12, false), ('generations', 13, false),
-    ('tool_calls', 14, false), ('rewards', 15, false), ('validations', 16, true), ('media', 17, false), ('jobs', 18, true),
-    ('metric_chunks', 19, true)
+    ('tool_calls', 14, false), ('rewards', 15, false), ('validations', 16, true), ('media', 17, false),
+    ('metric_chunks', 18, true)
 $$;
 
 create function internal.table_of(kind text) returns regclass

@@ -24,9 +24,9 @@ as $body$
 declare
   can_change boolean := (select k.can_change from internal.record_kinds() k where k.kind = define_merge.kind);
   has_status boolean := exists (select 1 from internal.record_columns(kind) where name = 'status_change_id');
-  -- Parents never change, except that a job may be recorded before its run.
+  -- Parents never change.
   fixed text[] := array(
-    select name from internal.record_columns(kind) where kind <> 'jobs' and name = any (array['training_run_id', 'training_step_id',
+    select name from internal.record_columns(kind) where name = any (array['training_run_id', 'training_step_id',
       'evaluation_id', 'group_id', 'rollout_id', 'agent_state_id', 'task_id', 'checkpoint_id'])
       and not (kind in ('evaluations', 'rollouts') and name in ('checkpoint_id', 'task_id')));
   names text := (select string_agg(format('%I', name), ', ') from internal.record_columns(kind));
@@ -225,7 +225,6 @@ select internal.define_merge('validations',
   '{"training_run_id": "p.training_run_id", "validator_name": "coalesce(s.validator_name, v.external_id, ''default'')"}');
 select internal.define_merge('media', 'left join public.rollouts p on p.id = s.rollout_id',
   '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end"}');
-select internal.define_merge('jobs');
 
 -- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table, after another for the
 -- axes: one record of each has its steps and times. Known rows are looked up one by one (`limit 1`): Postgres cannot know how few

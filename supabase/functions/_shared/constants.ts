@@ -46,6 +46,7 @@ export type RolloutStatus = (typeof ROLLOUT_STATUSES)[number];
 
 export const JOB_STATUSES = [
   "pending",
+  "launching",
   "queued",
   "running",
   "succeeded",
@@ -53,6 +54,41 @@ export const JOB_STATUSES = [
   "cancelled",
 ] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
+
+export const JOB_BACKENDS = [
+  "local",
+  "skypilot",
+] as const;
+export type JobBackend = (typeof JOB_BACKENDS)[number];
+
+export const ORCHESTRATOR_STATES = [
+  "active",
+  "stopped",
+] as const;
+export type OrchestratorState = (typeof ORCHESTRATOR_STATES)[number];
+
+export const SWEEP_STATUSES = [
+  "pending",
+  "running",
+  "completed",
+  "failed",
+  "cancelled",
+] as const;
+export type SweepStatus = (typeof SWEEP_STATUSES)[number];
+
+export const SWEEP_METHODS = [
+  "grid",
+  "random",
+  "bayesian",
+  "seeds",
+] as const;
+export type SweepMethod = (typeof SWEEP_METHODS)[number];
+
+export const SWEEP_DIRECTIONS = [
+  "maximize",
+  "minimize",
+] as const;
+export type SweepDirection = (typeof SWEEP_DIRECTIONS)[number];
 
 export const WORKER_STATES = [
   "active",
@@ -148,7 +184,6 @@ export const RECORD_KINDS = [
   "rewards",
   "validations",
   "media",
-  "jobs",
   "metric_chunks",
 ] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
@@ -159,6 +194,7 @@ export const ERROR_CODES = [
   "OM403",
   "OM404",
   "OM409",
+  "OM413",
 ] as const;
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
@@ -168,7 +204,9 @@ export interface Choices {
   training_steps: { status: StepStatus; phase: StepPhase };
   evaluations: { status: EvaluationStatus; kind: EvaluationKind };
   rollouts: { status: RolloutStatus; source: RolloutSource };
-  jobs: { status: JobStatus };
+  jobs: { status: JobStatus; backend: JobBackend };
+  orchestrators: { state: OrchestratorState };
+  sweeps: { status: SweepStatus; method: SweepMethod; direction: SweepDirection };
   workers: { state: WorkerState };
   media: { kind: MediaKind };
   validations: { verdict: Verdict };

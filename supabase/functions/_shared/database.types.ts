@@ -148,16 +148,36 @@ isOneToOne: true
                   Relationships: [
                     
                   ]
-                },"environments": {
+                },"environment_versions": {
                   Row: {
-                    "created_at": string,"description": string | null,"id": string,"kind": string | null,"name": string,"owner_id": string | null,"source": string | null,"spec": NonNullable<Json>,"updated_at": string,"version": number
+                    "created_at": string,"created_by": string | null,"environment_id": string,"kind": string | null,"preview": string | null,"preview_error": string | null,"spec": NonNullable<Json>,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name": string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id": string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec": NonNullable<Json>,"version": number
                   }
                   Update: {
-                    "created_at"?: string,"description"?: string | null,"id"?: string,"kind"?: string | null,"name"?: string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec"?: NonNullable<Json>,"version"?: number
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "environment_versions_environment_id_fkey"
+      columns: ["environment_id"]
+isOneToOne: false
+      referencedRelation: "environments"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"environments": {
+                  Row: {
+                    "created_at": string,"description": string | null,"id": string,"is_draft": boolean,"kind": string | null,"name": string,"owner_id": string | null,"source": string | null,"spec": NonNullable<Json>,"updated_at": string,"version": number
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"is_draft"?: boolean,"kind"?: string | null,"name": string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
+                  }
+                  Update: {
+                    "created_at"?: string,"description"?: string | null,"id"?: string,"is_draft"?: boolean,"kind"?: string | null,"name"?: string,"owner_id"?: string | null,"source"?: string | null,"spec"?: NonNullable<Json>,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     
@@ -265,16 +285,36 @@ isOneToOne: false
                   Relationships: [
                     
                   ]
-                },"jobs": {
+                },"job_logs": {
                   Row: {
-                    "backend": string,"cost_usd": number | null,"created_at": string,"external_id": string | null,"finished_at": string | null,"id": string,"log_path": string | null,"name": string | null,"owner_id": string | null,"resources": NonNullable<Json>,"spec": NonNullable<Json>,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"training_run_id": string | null,"updated_at": string
+                    "attempt": number,"bytes": number,"created_at": string,"job_id": string,"start": number,"text": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "backend": string,"cost_usd"?: number | null,"created_at"?: string,"external_id"?: string | null,"finished_at"?: string | null,"id"?: string,"log_path"?: string | null,"name"?: string | null,"owner_id"?: string | null,"resources"?: NonNullable<Json>,"spec"?: NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                    "attempt": number,"bytes": number,"created_at"?: string,"job_id": string,"start": number,"text": string
                   }
                   Update: {
-                    "backend"?: string,"cost_usd"?: number | null,"created_at"?: string,"external_id"?: string | null,"finished_at"?: string | null,"id"?: string,"log_path"?: string | null,"name"?: string | null,"owner_id"?: string | null,"resources"?: NonNullable<Json>,"spec"?: NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"training_run_id"?: string | null,"updated_at"?: string
+                    "attempt"?: number,"bytes"?: number,"created_at"?: string,"job_id"?: string,"start"?: number,"text"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "job_logs_job_id_fkey"
+      columns: ["job_id"]
+isOneToOne: false
+      referencedRelation: "jobs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"jobs": {
+                  Row: {
+                    "attempt": number,"backend": string,"config": NonNullable<Json>,"cost_usd": number | null,"created_at": string,"exit_code": number | null,"external_id": string | null,"finished_at": string | null,"host": string | null,"id": string,"max_restarts": number,"name": string | null,"orchestrator_id": string | null,"owner_id": string | null,"restarts": number,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"training_run_id": string | null,"updated_at": string,"yaml": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "attempt"?: number,"backend": string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
+                  }
+                  Update: {
+                    "attempt"?: number,"backend"?: string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
                   }
                   Relationships: [
                     {
@@ -493,6 +533,20 @@ isOneToOne: false
                   }
                   Update: {
                     "agent_state_id"?: string,"id"?: string,"kind"?: string,"media_path"?: string | null,"position"?: number,"text"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"orchestrators": {
+                  Row: {
+                    "backends": (string)[],"heartbeat_at": string,"host": string,"id": string,"max_jobs": number,"name": string,"owner_id": string | null,"pid": number | null,"started_at": string,"state": string,"stopped_at": string | null,"version": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "backends"?: (string)[],"heartbeat_at"?: string,"host": string,"id"?: string,"max_jobs"?: number,"name": string,"owner_id"?: string | null,"pid"?: number | null,"started_at"?: string,"state"?: string,"stopped_at"?: string | null,"version"?: string | null
+                  }
+                  Update: {
+                    "backends"?: (string)[],"heartbeat_at"?: string,"host"?: string,"id"?: string,"max_jobs"?: number,"name"?: string,"owner_id"?: string | null,"pid"?: number | null,"started_at"?: string,"state"?: string,"stopped_at"?: string | null,"version"?: string | null
                   }
                   Relationships: [
                     
@@ -721,6 +775,58 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"sweep_trials": {
+                  Row: {
+                    "created_at": string,"parameters": NonNullable<Json>,"pruned_at": string | null,"sweep_id": string,"training_run_id": string | null,"trial": number
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"parameters": NonNullable<Json>,"pruned_at"?: string | null,"sweep_id": string,"training_run_id"?: string | null,"trial": number
+                  }
+                  Update: {
+                    "created_at"?: string,"parameters"?: NonNullable<Json>,"pruned_at"?: string | null,"sweep_id"?: string,"training_run_id"?: string | null,"trial"?: number
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "sweep_trials_sweep_id_fkey"
+      columns: ["sweep_id"]
+isOneToOne: false
+      referencedRelation: "sweeps"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "sweep_trials_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "sweep_trials_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "sweep_trials_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: false
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"sweeps": {
+                  Row: {
+                    "created_at": string,"direction": string,"early_stopping": Json | null,"finished_at": string | null,"id": string,"importances": Json | null,"job_config": NonNullable<Json>,"max_concurrent": number,"max_trials": number,"method": string,"metric": string,"name": string,"next_trial": number,"orchestrator_id": string | null,"owner_id": string | null,"seed": number,"space": NonNullable<Json>,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"template": NonNullable<Json>,"updated_at": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"direction"?: string,"early_stopping"?: Json | null,"finished_at"?: string | null,"id"?: string,"importances"?: Json | null,"job_config"?: NonNullable<Json>,"max_concurrent"?: number,"max_trials": number,"method": string,"metric": string,"name": string,"next_trial"?: number,"orchestrator_id"?: string | null,"owner_id"?: string | null,"seed"?: number,"space": NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"template": NonNullable<Json>,"updated_at"?: string
+                  }
+                  Update: {
+                    "created_at"?: string,"direction"?: string,"early_stopping"?: Json | null,"finished_at"?: string | null,"id"?: string,"importances"?: Json | null,"job_config"?: NonNullable<Json>,"max_concurrent"?: number,"max_trials"?: number,"method"?: string,"metric"?: string,"name"?: string,"next_trial"?: number,"orchestrator_id"?: string | null,"owner_id"?: string | null,"seed"?: number,"space"?: NonNullable<Json>,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"template"?: NonNullable<Json>,"updated_at"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
                 },"tasks": {
                   Row: {
                     "created_at": string,"description": string,"environment": string | null,"expected_answer": string | null,"external_id": string | null,"files_path": string | null,"id": string,"metadata": NonNullable<Json>,"name": string | null,"owner_id": string | null,"solution": Json | null,"split": string | null,"updated_at": string,"version": number
@@ -770,14 +876,14 @@ isOneToOne: false
                   ]
                 },"training_runs": {
                   Row: {
-                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Update: {
-                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Relationships: [
                     {
@@ -1030,7 +1136,10 @@ isOneToOne: false
                 }
           }
           Functions: {
-            "agent_states":
+            "add_trial":
+{ Args: { "lease_id": string,"parameters": Json,"trial": number }; Returns: Json
+                           },
+"agent_states":
 { Args: { "": Database["public"]['Tables']["generations"]['Row'] }; Returns: { error: true } & "the function public.agent_states with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
                           SetofOptions: {
         from: "generations"
@@ -1066,14 +1175,26 @@ isOneToOne: false
         isOneToOne: true
         isSetofReturn: true
       } },
+"append_job_log":
+{ Args: { "attempt": number,"lease_id": string,"start": number,"text": string }; Returns: number
+                           },
+"begin_attempt":
+{ Args: { "attempt": number,"job_id": string,"token": string }; Returns: undefined
+                           },
 "cancel_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
                            },
 "change_status":
 { Args: { "change_id"?: string,"entity": string,"entity_id": string,"fields"?: Json,"message"?: string,"status": string }; Returns: Json
                            },
+"claim_jobs":
+{ Args: { "lease_seconds"?: number,"orchestrator_id": string,"wanted"?: number }; Returns: Json
+                           },
 "claim_rollouts":
 { Args: { "lease_seconds"?: number,"providers"?: (string)[],"wanted"?: number,"worker_id": string }; Returns: Json
+                           },
+"claim_sweeps":
+{ Args: { "lease_seconds"?: number,"orchestrator_id": string }; Returns: Json
                            },
 "compare_evaluations":
 { Args: { "baseline_id": string,"evaluation_id": string }; Returns: Json
@@ -1135,14 +1256,29 @@ isOneToOne: false
 "override_validation":
 { Args: { "reason": string,"rollout_id": string,"validation_id"?: string,"verdict": string }; Returns: Json
                            },
+"preview_job":
+{ Args: { "config"?: Json,"run_id": string }; Returns: Json
+                           },
+"prune_trial":
+{ Args: { "lease_id": string,"reason"?: string,"trial": number }; Returns: undefined
+                           },
 "queue_overview":
 { Args: { "listed"?: number }; Returns: Json
+                           },
+"read_job_logs":
+{ Args: { "after"?: number,"attempt"?: number,"job_id": string,"max_bytes"?: number }; Returns: Json
+                           },
+"register_orchestrator":
+{ Args: { "orchestrator": Json }; Returns: Json
                            },
 "register_worker":
 { Args: { "worker": Json }; Returns: Json
                            },
 "release_rollouts":
 { Args: { "counts"?: boolean,"lease_ids": (string)[],"reason"?: string,"worker_id": string }; Returns: number
+                           },
+"renew_jobs":
+{ Args: { "lease_ids": (string)[],"lease_seconds"?: number,"orchestrator_id": string }; Returns: Json
                            },
 "renew_rollouts":
 { Args: { "lease_ids": (string)[],"lease_seconds"?: number,"worker_id": string }; Returns: Json
@@ -1153,14 +1289,29 @@ isOneToOne: false
 "request_evaluation":
 { Args: { "request": Json,"request_id"?: string }; Returns: Json
                            },
+"request_job":
+{ Args: { "config"?: Json,"job_id"?: string,"run_id": string }; Returns: Json
+                           },
 "request_rollouts":
 { Args: { "request": Json,"request_id"?: string }; Returns: Json
+                           },
+"request_sweep":
+{ Args: { "sweep": Json }; Returns: Json
+                           },
+"restart_job":
+{ Args: { "lease_id": string,"reason": string }; Returns: Json
                            },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_rewinds"?: Json,"known_step"?: number,"known_timeline"?: number,"may_begin"?: boolean,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
                            },
+"retire_orchestrator":
+{ Args: { "orchestrator_id": string }; Returns: number
+                           },
 "retire_worker":
 { Args: { "worker_id": string }; Returns: number
+                           },
+"retry_job":
+{ Args: { "job_id": string }; Returns: Json
                            },
 "retry_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
@@ -1212,11 +1363,26 @@ isOneToOne: false
 "run_progress":
 { Args: { "buckets"?: number,"training_run_id": string }; Returns: Json
                            },
+"save_preview":
+{ Args: { "environment_id": string,"preview"?: string,"preview_error"?: string,"version": number }; Returns: undefined
+                           },
 "search_rollout":
 { Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json
                            },
+"stop_jobs":
+{ Args: { "job_ids": (string)[] }; Returns: Json
+                           },
+"stop_run":
+{ Args: { "run_id": string }; Returns: Json
+                           },
+"stop_sweep":
+{ Args: { "sweep_id": string }; Returns: Json
+                           },
 "stop_workers":
 { Args: { "worker_ids": (string)[] }; Returns: number
+                           },
+"sweep_overview":
+{ Args: { "sweep_id": string }; Returns: Json
                            },
 "task_facets":
 { Args: Record<PropertyKey, never>; Returns: Json
@@ -1243,6 +1409,12 @@ isOneToOne: false
                            },
 "turn_generation":
 { Args: { "generation_id": string }; Returns: Json
+                           },
+"update_job":
+{ Args: { "changes": Json,"lease_id": string }; Returns: Json
+                           },
+"update_sweep":
+{ Args: { "changes": Json,"lease_id": string }; Returns: Json
                            },
 "video_times":
 { Args: { "rollout_id": string }; Returns: Json
