@@ -15,9 +15,13 @@ from openmanus_rl.recorder import Run
 from openmanus_rl.training.checkpoints import Progress, save
 from openmanus_rl.training.stopping import Stop
 
-__all__ = ["Checkpoints", "Evaluations", "Evaluator", "Frames", "Metrics", "Watcher"]
+__all__ = ["Checkpoints", "Evaluations", "Evaluator", "Frames", "Metrics", "OnProgress", "Watcher"]
 
 _logger = logging.getLogger(__name__)
+
+
+OnProgress = Callable[[int, float | None], None]
+"""Told the timestep and the mean reward of the last episodes, whenever metrics are written."""
 
 
 class _Schedule:
@@ -47,7 +51,7 @@ class Metrics(BaseCallback):
         interval: int,
         *,
         unwritten: Mapping[str, Mapping[str, Any]] | None = None,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         super().__init__()
         self._unwritten = unwritten or {}
@@ -79,7 +83,8 @@ class Metrics(BaseCallback):
         self._schedule.begin(self.num_timesteps)
         self.model.dump_logs()
         if self._on_progress is not None:
-            self._on_progress(self.num_timesteps)
+            rewards = [one["r"] for one in self.model.ep_info_buffer or ()]
+            self._on_progress(self.num_timesteps, sum(rewards) / len(rewards) if rewards else None)
 
 
 class Frames(BaseCallback):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,15 @@ from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
 from openmanus_rl.recorder import Run, init
 from openmanus_rl.settings import Settings, read_variables
 from openmanus_rl.training.algorithms import check_spaces, choose_policy, find_algorithm, parse_hyperparameters
-from openmanus_rl.training.callbacks import Checkpoints, Evaluations, Evaluator, Frames, Metrics, Watcher
+from openmanus_rl.training.callbacks import (
+    Checkpoints,
+    Evaluations,
+    Evaluator,
+    Frames,
+    Metrics,
+    OnProgress,
+    Watcher,
+)
 from openmanus_rl.training.checkpoints import Saved, find_checkpoint
 from openmanus_rl.training.config import TrainerConfig
 from openmanus_rl.training.delivery import wait_for_delivery
@@ -48,7 +56,8 @@ class Trainer:
 
     def __init__(self, settings: Settings, row: Mapping[str, Any], config: TrainerConfig, intervals: Intervals) -> None:
         self._settings = settings
-        self._row = row
+        self.row = row
+        """The run to train; it need not be in the database before `train`."""
         self._config = config
         self._intervals = intervals
         self._name = str(row["algorithm"] or "").lower()
@@ -66,10 +75,10 @@ class Trainer:
             # For small networks, several threads cost more than they save, and much more on a busy machine.
             torch.set_num_threads(1)
 
-    def train(self, stop: Stop, *, on_progress: Callable[[int], None] | None = None) -> Result:
+    def train(self, stop: Stop, *, on_progress: OnProgress | None = None) -> Result:
         """Train until the end or a stop, and end the run; an error ends it as failed and is raised."""
-        run_id = self._row["id"]
-        was_started = self._row["started_at"] is not None
+        run_id = self.row["id"]
+        was_started = self.row["started_at"] is not None
         if was_started:
             wait_for_delivery(self._settings, run_id)
         with find_checkpoint(run_id) as saved:
@@ -94,7 +103,7 @@ class Trainer:
         model: BaseAlgorithm,
         saved: Saved | None,
         stop: Stop,
-        on_progress: Callable[[int], None] | None,
+        on_progress: OnProgress | None,
     ) -> Result:
         config = self._config
         stop.watch(run.id)
@@ -115,7 +124,7 @@ class Trainer:
             next_step=saved.progress.next_evaluation if saved is not None else None,
         )
         checkpoints = Checkpoints(run, evaluations, interval=config.checkpoint_interval)
-        with OpenManusCallback(run, environment=self._row["environment"]) as recorder:
+        with OpenManusCallback(run, environment=self.row["environment"]) as recorder:
             # In this order: all of a step is recorded before the checkpoint, and the last evaluation before the end.
             callbacks = [
                 evaluations,
