@@ -19,7 +19,7 @@ from stable_baselines3.common.preprocessing import is_image_space
 
 from openmanus_rl.errors import InvalidInput
 
-__all__ = ["ALGORITHMS", "check_spaces", "choose_policy", "find_algorithm", "parse_hyperparameters"]
+__all__ = ["ALGORITHMS", "check_device", "check_spaces", "choose_policy", "find_algorithm", "parse_hyperparameters"]
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {"ppo": PPO, "dqn": DQN, "a2c": A2C, "sac": SAC, "td3": TD3}
 
@@ -85,6 +85,18 @@ def check_spaces(algorithm: str, environment: str, observations: spaces.Space[An
                 field="environment",
                 hint="flatten them with a wrapper, such as FlattenObservation",
             )
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there: Stable-Baselines3 would train on the CPU instead."""
+    if device == "auto":
+        return
+    try:
+        # Where it is not there, torch says so.
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidInput(f"config.device is {device!r}: {reason}", field="config.device") from None
 
 
 def choose_policy(algorithm: type[BaseAlgorithm], given: str | None, observations: spaces.Space[Any]) -> str:

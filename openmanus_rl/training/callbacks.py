@@ -58,6 +58,7 @@ class Metrics(BaseCallback):
         self._schedule = _Schedule(interval)
         self._on_progress = on_progress
         self._last = -1
+        self._names: set[str] = set()
         self.is_wanted = False
         """Whether to write at this step in any case, as after an evaluation."""
 
@@ -79,12 +80,19 @@ class Metrics(BaseCallback):
 
     def _write(self) -> None:
         self.is_wanted = False
-        self._last = self.num_timesteps
-        self._schedule.begin(self.num_timesteps)
+        step, unwritten = self.num_timesteps, self.logger.name_to_value
+        if step == self._last:
+            # Written before the last update and evaluation: only what is not there yet.
+            for name in [name for name in unwritten if name in self._names]:
+                del unwritten[name]
+            self.logger.dump(step)
+            return
+        self._last, self._names = step, set(unwritten)
+        self._schedule.begin(step)
         self.model.dump_logs()
         if self._on_progress is not None:
             rewards = [one["r"] for one in self.model.ep_info_buffer or ()]
-            self._on_progress(self.num_timesteps, sum(rewards) / len(rewards) if rewards else None)
+            self._on_progress(step, sum(rewards) / len(rewards) if rewards else None)
 
 
 class Frames(BaseCallback):

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 
+from openmanus_rl.environments import TRAINING_KINDS, build, parse_spec
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.managers.environments import EnvironmentManager
 
@@ -17,7 +18,10 @@ Factory = Callable[[str | None], "gymnasium.Env[Any, Any]"]
 
 
 def make_environment(run: Mapping[str, Any]) -> tuple[Factory, int | None]:
-    """Return what makes the run's environments, and the version of their description, if there is one."""
+    """Return what makes the run's environments, and the version of their description, if there is one.
+
+    A run that has trained on a version goes on with it, also if the environment was changed since.
+    """
     name = run["environment"]
     if not name:
         raise InvalidInput(
@@ -25,8 +29,22 @@ def make_environment(run: Mapping[str, Any]) -> tuple[Factory, int | None]:
         )
     described = EnvironmentManager.find_environment(name)
     if described is None:
-        return _registered(name), None
-    return _described(described), described["version"]
+        return _factory(name, {"kind": "gymnasium", "id": name}), None
+    if described["is_draft"]:
+        raise InvalidInput(
+            f"environment {name!r} is a draft", field="environment", hint="look at it, and confirm it to train in it"
+        )
+    version = run.get("environment_version") or described["version"]
+    found: Mapping[str, Any] = described
+    if version != described["version"]:
+        found = EnvironmentManager.get_version(name, version)
+    if found["kind"] not in TRAINING_KINDS:
+        raise InvalidInput(
+            f"environment {name!r} is of kind {found['kind']!r}, in which agents work; "
+            f"training needs {' or '.join(TRAINING_KINDS)}",
+            field="environment",
+        )
+    return _factory(name, {**found["spec"], "kind": found["kind"]}), version
 
 
 def can_render(env: gymnasium.Env[Any, Any]) -> bool:
@@ -34,29 +52,15 @@ def can_render(env: gymnasium.Env[Any, Any]) -> bool:
     return "rgb_array" in (env.metadata.get("render_modes") or ())
 
 
-def _registered(name: str) -> Factory:
-    return lambda render_mode: _made(name, lambda: gymnasium.make(name, render_mode=render_mode))
+def _factory(name: str, spec: Mapping[str, Any]) -> Factory:
+    checked = parse_spec(spec)
 
+    def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
+        try:
+            return build(checked, render_mode=render_mode)
+        # An environment is anybody's code.
+        except Exception as error:
+            reason = error.message if isinstance(error, InvalidInput) else f"{type(error).__name__}: {error}"
+            raise InvalidInput(f"environment {name!r} cannot be made: {reason}", field="environment") from error
 
-def _described(row: Mapping[str, Any]) -> Factory:
-    if row["kind"] != "gymnasium":
-        raise InvalidInput(
-            f"environment {row['name']!r} is of kind {row['kind']!r}, which is for rollouts; training needs gymnasium",
-            field="environment",
-        )
-    spec = row["spec"]
-
-    def build(render_mode: str | None) -> gymnasium.Env[Any, Any]:
-        return gymnasium.make(spec["id"], render_mode=render_mode, **spec.get("arguments", {}))
-
-    return lambda render_mode: _made(row["name"], lambda: build(render_mode))
-
-
-def _made(name: str, build: Callable[[], gymnasium.Env[Any, Any]]) -> gymnasium.Env[Any, Any]:
-    try:
-        return build()
-    # An environment is anybody's code.
-    except Exception as error:
-        raise InvalidInput(
-            f"environment {name!r} cannot be made: {type(error).__name__}: {error}", field="environment"
-        ) from error
+    return make

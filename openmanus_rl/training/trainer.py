@@ -17,7 +17,13 @@ from openmanus_rl.errors import InvalidInput, OpenManusError
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
 from openmanus_rl.recorder import Run, init
 from openmanus_rl.settings import Settings, read_variables
-from openmanus_rl.training.algorithms import check_spaces, choose_policy, find_algorithm, parse_hyperparameters
+from openmanus_rl.training.algorithms import (
+    check_device,
+    check_spaces,
+    choose_policy,
+    find_algorithm,
+    parse_hyperparameters,
+)
 from openmanus_rl.training.callbacks import (
     Checkpoints,
     Evaluations,
@@ -62,6 +68,7 @@ class Trainer:
         self._intervals = intervals
         self._name = str(row["algorithm"] or "").lower()
         self._algorithm = find_algorithm(row["algorithm"])
+        check_device(config.device)
         self._factory, self._version = make_environment(row)
         probe = self._factory(None)
         try:

@@ -108,7 +108,7 @@ def check_record(query: Query, run_id: str) -> None:
     assert all(row["storage_path"] for row in checkpoints)
     numbers = query("select episode_number as n from rollouts where training_run_id = %s order by 1", run_id)
     assert [row["n"] for row in numbers] == list(range(len(numbers)))
-    ended = [row for row in shown(query, "rollouts", run_id) if row["evaluation_id"] is None]
+    ended = [row for row in shown(query, "rollouts", run_id) if row["group_id"] is None]
     by_number = sorted(ended, key=lambda row: row["episode_number"])
     assert [row["step"] for row in by_number] == sorted(row["step"] for row in by_number)
     assert sum(row["step_count"] or 0 for row in ended) <= LAST
