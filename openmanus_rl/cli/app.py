@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("stack", "status"),
     "dashboard": ("dashboard", "dashboard"),
     "demo": ("demo", "demo"),
+    "train": ("train", "train"),
     "runs": ("runs", "app"),
     "tasks": ("tasks", "app"),
     "environments": ("environments", "app"),

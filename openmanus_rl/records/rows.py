@@ -54,6 +54,7 @@ class Validator(TypedDict):
     kind: str
     spec: Any
     version: int
+    retired_at: str | None
     created_at: str
     updated_at: str
 

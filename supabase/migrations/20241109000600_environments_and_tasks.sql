@@ -65,11 +65,13 @@ create table public.validators (
   kind text not null check (kind <> ''),
   spec jsonb not null default '{}',
   version integer not null default 1,
+  retired_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (task_id, external_id)
 );
 comment on table public.validators is 'How a task''s outcome is checked. `version` counts the changes of kind and spec.';
+comment on column public.validators.retired_at is 'When an import of the task no longer named it: it is kept for its verdicts, and no longer run.';
 
 create trigger touch_updated_at before update on public.environments for each row execute function internal.touch_updated_at();
 create trigger touch_updated_at before update on public.tasks for each row execute function internal.touch_updated_at();
@@ -161,3 +163,17 @@ select internal.protect('public.validators', 'internal.owns_task(task_id)');
 select internal.reserve('public.environments', 'version');
 select internal.reserve('public.tasks', 'version');
 select internal.reserve('public.validators', 'version');
+
+-- Importing again -----------------------------------------------------------------------------------------------------------------
+
+create function public.keep_validators(task_ids uuid[], validator_ids uuid[]) returns integer
+language sql set search_path = ''
+as $$
+  with changed as (
+    update public.validators v set retired_at = case when v.id = any (validator_ids) then null else now() end
+    where v.task_id = any (task_ids) and (v.retired_at is null) <> (v.id = any (validator_ids)) returning 1)
+  select count(*)::integer from changed
+$$;
+comment on function public.keep_validators is 'Of all validators of these tasks, use exactly these: others are retired. Returns how many that changed.';
+revoke execute on function public.keep_validators from public, anon, authenticated, service_role;
+grant execute on function public.keep_validators to authenticated, service_role;

@@ -519,6 +519,7 @@ export const results = {
     rows: v.optional(v.record(text, list(row))),
   }),
   interrupt: count,
+  keep_validators: count,
   list_tasks: fields({ tasks: list(listedTask), next: maybe(fields({ created_at: time, id })) }),
   metric_names: list(text),
   metric_series: v.record(text, fields({ steps: list(count), values: list(double), times: list(time) })),

@@ -980,14 +980,14 @@ isOneToOne: false
                   ]
                 },"validators": {
                   Row: {
-                    "created_at": string,"external_id": string,"id": string,"kind": string,"spec": NonNullable<Json>,"task_id": string,"updated_at": string,"version": number
+                    "created_at": string,"external_id": string,"id": string,"kind": string,"retired_at": string | null,"spec": NonNullable<Json>,"task_id": string,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"retired_at"?: string | null,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string,"version"?: number
                   }
                   Update: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"retired_at"?: string | null,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     {
@@ -1227,6 +1227,9 @@ isOneToOne: false
                            },
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
+                           },
+"keep_validators":
+{ Args: { "task_ids": (string)[],"validator_ids": (string)[] }; Returns: number
                            },
 "list_tasks":
 { Args: { "after"?: Json,"filters"?: Json,"page_size"?: number,"recent"?: number }; Returns: Json

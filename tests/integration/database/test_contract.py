@@ -60,6 +60,8 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return requested(db, world, function)
         case "register_worker" | "claim_rollouts" | "renew_rollouts" | "release_rollouts" | "retire_worker":
             return worked(db, world, function)
+        case "keep_validators":
+            return ask({"task_ids": [uuid4()], "validator_ids": []})
         case "stop_workers":
             return ask({"worker_ids": [uuid4()]})
         case "queue_overview":

@@ -157,7 +157,7 @@ OF_MEMBERS = {
     "watch_rollouts",
     "request_choices",
 }
-WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation"}
+WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation", "keep_validators"}
 # Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
 QUEUE = {
     "request_rollouts",
@@ -280,6 +280,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "note_resumption",
         "forget_launches",
         "check_reference",
+        "guard_turn",
         "delete_referring",
         "truncate_referring",
         "refuse_orphans",
