@@ -553,7 +553,9 @@ export const results = {
   register_orchestrator: fields({ orchestrator_id: id }),
   register_worker: fields({ worker_id: id }),
   release_rollouts: count,
-  renew_jobs: fields({ leases: list(fields({ lease_id: id, subject_id: id, stop_requested: flag })) }),
+  renew_jobs: fields({
+    leases: list(fields({ lease_id: id, subject_id: id, stop_requested: flag, run_ended_seconds: maybe(number) })),
+  }),
   renew_rollouts: fields({
     state: v.picklist(WORKER_STATES),
     leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),

@@ -224,6 +224,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "add_log",
         "add_sweep",
         "ask_run_to_stop",
+        "check_own_jobs",
         "beat_orchestrator",
         "begin",
         "change_job",

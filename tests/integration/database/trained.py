@@ -69,7 +69,10 @@ class Trained:
         self.ask("append_job_log", lease_id=lease_id, attempt=1, start=0, text="begun\n")
         self.ask("read_job_logs", job_id=job_id)
         self.ask("update_job", lease_id=lease_id, changes={"status": "running", "external_id": "x", "cost_usd": 0.5})
-        self.ask("restart_job", lease_id=lease_id, reason="the machine was lost")
+        for status in ("running", "interrupted"):
+            ingest(self.db, {"training_runs": [{"id": str(run_id), "status": status}]})
+        self.ask("renew_jobs", orchestrator_id=self.orchestrator_id, lease_ids=[lease_id])
+        self.ask("restart_job", lease_id=lease_id, attempt=1, reason="the machine was lost")
         ingest(self.db, {"training_runs": [{"id": str(run_id), "status": "running"}]})
         self.ask("stop_run", run_id=run_id)
         self.ask("stop_jobs", job_ids=[job_id])
