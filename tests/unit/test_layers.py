@@ -42,7 +42,11 @@ MAY_IMPORT |= {
     "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
+    # tasks: its archives hold code too. delivery, spool: what an ended process left is waited for.
+    "training": _LOWER
+    | {"managers", "media", "spool", "delivery", "recorder", "integrations", "environments", "tasks", "training"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
+    "jobs": _LOWER | {"managers", "jobs"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},
