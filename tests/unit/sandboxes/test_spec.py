@@ -112,7 +112,23 @@ def test_values_are_not_repeated_in_errors() -> None:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     ),
     st.sampled_from(
-        "services url main network image command id arguments reset wrappers map legend size walls objects".split()
+        [
+            "services",
+            "url",
+            "main",
+            "network",
+            "image",
+            "command",
+            "id",
+            "arguments",
+            "reset",
+            "wrappers",
+            "map",
+            "legend",
+            "size",
+            "walls",
+            "objects",
+        ]
     ),
     st.sampled_from(["none", "process", "docker", "openenv", "gymnasium", "grid"]),
 )
