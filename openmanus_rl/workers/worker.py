@@ -92,6 +92,7 @@ class Worker:
         self._mean_seconds: float | None = None
         self._is_draining = False
         self._is_returning = False
+        self._end_by = math.inf
         self._lock = threading.Lock()
 
     def drain(self) -> None:
@@ -101,6 +102,7 @@ class Worker:
     def give_back(self) -> None:
         """Stop at once: what was begun goes back to the queue. May be called by a signal handler."""
         self._is_draining = self._is_returning = True
+        self._end_by = min(self._end_by, time.monotonic() + _STOP_SECONDS)
 
     def run(self) -> None:
         """Work until there is nothing left to do."""
@@ -363,6 +365,9 @@ class Worker:
     def _is_finished(self) -> bool:
         if self._held and not self._has_work and (self._until_idle or self._is_draining):
             self._renewer.hurry()
+        if not self._has_work and time.monotonic() > self._end_by:
+            # The database cannot be reached. What has ended is in the spool, and is delivered later.
+            return True
         if self._held or (self._claimer.is_asking and self._is_draining):
             self._idle_since = time.monotonic()
             return False
