@@ -26,6 +26,7 @@ from openmanus_rl.spool.spools import hurry
 from openmanus_rl.workers.attempt import PROVISION_SECONDS, VERIFY_SECONDS
 from openmanus_rl.workers.claiming import Claimer
 from openmanus_rl.workers.claims import Claim
+from openmanus_rl.workers.disk import DiskWatch
 from openmanus_rl.workers.leases import Renewer
 from openmanus_rl.workers.owners import Owner, take_back
 from openmanus_rl.workers.slots import Slot
@@ -83,6 +84,7 @@ class Worker:
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.id = new_id()
         self._root = settings.home / "workers"
+        self._disk = DiskWatch(settings.home)
         # By lease: all claims that are not known to have ended, and since when those wait that no slot has begun.
         self._held: dict[str, Claim] = {}
         self._waiting: dict[str, float] = {}
@@ -150,7 +152,10 @@ class Worker:
         self._follow_leases()
         self._watch_slots()
         self._return_waiting()
-        if not self._is_draining:
+        told = self._disk.look()
+        if told is not None:
+            self._tell(Event("note", told))
+        if not self._is_draining and not self._disk.is_full:
             self._claimer.ask(self._wanted())
 
     # Claiming ------------------------------------------------------------------------------------------------------
