@@ -45,8 +45,8 @@ MAY_IMPORT |= {
     # tasks: its archives hold code too. delivery, spool: what an ended process left is waited for.
     "training": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "integrations", "environments", "tasks", "training"},
+    "jobs": _LOWER | {"managers", "jobs", "skypilot", "environments"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
-    "jobs": _LOWER | {"managers", "jobs"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},

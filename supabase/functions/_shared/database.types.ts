@@ -307,14 +307,14 @@ isOneToOne: false
                   ]
                 },"jobs": {
                   Row: {
-                    "attempt": number,"backend": string,"config": NonNullable<Json>,"cost_usd": number | null,"created_at": string,"exit_code": number | null,"external_id": string | null,"finished_at": string | null,"host": string | null,"id": string,"max_restarts": number,"name": string | null,"orchestrator_id": string | null,"owner_id": string | null,"restarts": number,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"training_run_id": string | null,"updated_at": string,"yaml": string | null
+                    "attempt": number,"backend": string,"config": NonNullable<Json>,"cost_usd": number | null,"created_at": string,"earlier_cost_usd": number,"exit_code": number | null,"external_id": string | null,"finished_at": string | null,"host": string | null,"id": string,"max_restarts": number,"name": string | null,"orchestrator_id": string | null,"owner_id": string | null,"restarts": number,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"training_run_id": string | null,"updated_at": string,"yaml": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "attempt"?: number,"backend": string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
+                    "attempt"?: number,"backend": string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"earlier_cost_usd"?: number,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
                   }
                   Update: {
-                    "attempt"?: number,"backend"?: string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
+                    "attempt"?: number,"backend"?: string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"earlier_cost_usd"?: number,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
                   }
                   Relationships: [
                     {
@@ -1302,7 +1302,7 @@ isOneToOne: false
 { Args: { "sweep": Json }; Returns: Json
                            },
 "restart_job":
-{ Args: { "lease_id": string,"reason": string }; Returns: Json
+{ Args: { "attempt": number,"lease_id": string,"reason": string }; Returns: Json
                            },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_rewinds"?: Json,"known_step"?: number,"known_timeline"?: number,"may_begin"?: boolean,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json
