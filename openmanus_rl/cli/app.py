@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("queue", "queue"),
     "worker": ("worker", "worker"),
     "workers": ("workers", "app"),
+    "sweeps": ("sweeps", "app"),
     "rescore": ("rescore", "rescore_command"),
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),

@@ -165,6 +165,10 @@ class Worker:
             with self._lock:
                 self._held |= claims
             self._waiting |= dict.fromkeys(claims, time.monotonic())
+            for slot in self._slots:
+                # Who gets a rollout again has lost its lease before, and may not have heard of it yet.
+                if slot.claim is not None and slot.claim.rollout_id in {claim.rollout_id for claim in claims.values()}:
+                    self._lose(slot.claim.lease_id)
 
     def _wanted(self) -> int:
         """Return how many rollouts to claim: as many as slots are free, and more if many end each second."""
@@ -178,7 +182,11 @@ class Worker:
     def _give_out(self) -> None:
         if self._is_draining:
             return
+        busy = {slot.claim.rollout_id for slot in self._slots if slot.claim is not None}
         for lease_id in list(self._waiting):
+            if self._held[lease_id].rollout_id in busy:
+                # An attempt that lost its lease is being stopped, and removes the folder that both work in.
+                continue
             slot = next((slot for slot in self._slots if slot.is_free), None)
             if slot is None and len(self._slots) < self._max_workers:
                 slot = self._add_slot()
@@ -237,18 +245,21 @@ class Worker:
         news = self._renewer.take_news()
         self._is_draining |= news.is_draining
         for lease_id in news.gone & self._held.keys():
-            slot = self._slot_of(lease_id)
-            if slot is not None:
-                # Another worker may have it now; what this attempt records is refused.
-                self._tell(Event("lost", "its lease was lost", self._held[lease_id].rollout_id))
-                slot.stop("cancelled", within_seconds=_STOP_SECONDS)
-            self._forget(lease_id)
+            self._lose(lease_id)
         for lease_id in news.cancelled & self._held.keys():
             slot = self._slot_of(lease_id)
             if slot is not None:
                 slot.stop("cancelled", within_seconds=_STOP_SECONDS)
             elif self._waiting.pop(lease_id, None) is not None:
                 self._record_end(self._held[lease_id], "cancelled", None)
+
+    def _lose(self, lease_id: str) -> None:
+        """Stop an attempt whose lease is gone: another worker may have the rollout, and its records are refused."""
+        slot = self._slot_of(lease_id)
+        if slot is not None and lease_id in self._held:
+            self._tell(Event("lost", "its lease was lost", self._held[lease_id].rollout_id))
+            slot.stop("cancelled", within_seconds=_STOP_SECONDS)
+        self._forget(lease_id)
 
     def _watch_slots(self) -> None:
         now = time.monotonic()

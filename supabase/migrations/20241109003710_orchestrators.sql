@@ -115,7 +115,7 @@ begin
   update internal.orchestrator_leases l set expires_at = clock_timestamp() + make_interval(secs => lease_seconds)
   where l.lease_id = any (lease_ids) and l.orchestrator_id = of_orchestrator_id;
   return (select coalesce(jsonb_agg(jsonb_build_object('lease_id', l.lease_id, 'subject_id', l.subject_id,
-      'stop_requested', coalesce(j.stop_requested_at is not null or j.training_run_id is null, s.status not in ('pending', 'running'), true))), '[]')
+      'stop_requested', case when s.id is null then j.stop_requested_at is not null or j.training_run_id is null else s.status not in ('pending', 'running') end)), '[]')
     from internal.orchestrator_leases l left join public.jobs j on j.id = l.subject_id left join public.sweeps s on s.id = l.subject_id
     where l.lease_id = any (lease_ids) and l.orchestrator_id = of_orchestrator_id);
 end

@@ -46,6 +46,7 @@ MAY_IMPORT |= {
     "training": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "integrations", "environments", "tasks", "training"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
+    "jobs": _LOWER | {"managers", "jobs"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,
     "__main__": {"cli"},

@@ -1263,7 +1263,7 @@ isOneToOne: false
 { Args: { "config"?: Json,"run_id": string }; Returns: Json
                            },
 "prune_trial":
-{ Args: { "lease_id": string,"reason"?: string,"trial": number }; Returns: boolean
+{ Args: { "lease_id": string,"trial": number }; Returns: boolean
                            },
 "queue_overview":
 { Args: { "listed"?: number }; Returns: Json

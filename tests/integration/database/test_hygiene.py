@@ -248,6 +248,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "stop_jobs_of_deleted_run",
         "stop_locked_jobs",
         "stop_own_sweep",
+        "stop_trials",
         "store_preview",
         "member_role",
         "owns_run",

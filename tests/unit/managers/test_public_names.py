@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 
 from openmanus_rl.managers.base import EditableManager, Manager
-from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange, Worker
+from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange, Sweep, Worker
 from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
@@ -79,6 +79,17 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "StatusHistoryManager": {"get_change", "list_changes"},
+    "SweepManager": {
+        "add_trial",
+        "claim",
+        "get_sweep",
+        "list_sweeps",
+        "prune_trial",
+        "request_sweep",
+        "stop_sweep",
+        "sweep_overview",
+        "update_sweep",
+    },
     "TaskManager": {
         "delete_task",
         "find_task",
@@ -178,7 +189,8 @@ def test_a_manager_of_what_can_change_updates_it(name: str) -> None:
 def test_a_manager_returns_rows_of_its_table(name: str) -> None:
     manager = getattr(supabase_db, name)
 
-    row_types = {**ROW_TYPES, "members": Member, "status_history": StatusChange, "workers": Worker}
+    others = {"members": Member, "status_history": StatusChange, "sweeps": Sweep, "workers": Worker}
+    row_types = {**ROW_TYPES, **others}
     assert manager.row_type is row_types[manager.table]
     assert manager.using(Client.from_url_and_key("http://supabase.test", "sb_secret_x")).row_type is manager.row_type
 
