@@ -456,8 +456,16 @@ $$;
 comment on function public.stop_sweep is 'End a sweep and stop its trials. Returns the sweep.';
 
 create function internal.last_value(run_id uuid, metric text) returns double precision
-language sql stable set search_path = ''
-as $$ select m.value from public.metrics m where m.training_run_id = run_id and m.name = metric order by m.step desc, m.recorded_at desc limit 1 $$;
+language sql stable set search_path = '' set jit = off
+as $$
+  -- Only of chunks that reach as far as the last one of which nothing is hidden: a long series has many.
+  select p.value from public.metric_chunks c left join public.metric_axes a on a.id = c.axis_id
+  cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
+  where c.training_run_id = run_id and c.name = metric and p.value is not null and (c.visible_to is null or p.step <= c.visible_to)
+    and least(c.last_step, c.visible_to) >= coalesce((
+      select max(f.last_step) from public.metric_chunks f where f.training_run_id = run_id and f.name = metric and (f.visible_to is null or f.visible_to >= f.last_step)), 0)
+  order by p.step desc, p.recorded_at desc limit 1
+$$;
 
 create function public.sweep_overview(sweep_id uuid) returns jsonb
 language plpgsql stable set search_path = ''

@@ -98,6 +98,7 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "turn_chat",
         "generation_prompt",
         "last_step",
+        "last_value",
         "run_facets",
         "progress_of_run",
         "health_of_run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from openmanus_rl.jobs.sweeps.space import read_space
 from tests.support.sweep_spaces import BAD, BAD_GRIDS, CONFIG, GOOD
 
 from .queues import call
-from .writing import Connection, acting_as, new_id, new_member
+from .writing import Connection, acting_as, new_id, new_member, new_run
 
 
 def request(db: Connection, **changes: Any) -> dict[str, Any]:
@@ -155,3 +156,28 @@ def test_a_trial_is_made_in_its_turn_and_again_answers_the_same(db: Connection) 
     with pytest.raises(psycopg.Error) as caught:
         add(2)
     assert (caught.value.sqlstate, caught.value.diag.column_name) == ("OM409", "max_concurrent")
+
+
+def test_the_value_of_a_trial_is_the_last_that_the_metric_shows(db: Connection) -> None:
+    """Whatever chunks it is in, in whatever order, and whatever rewinds hid of them."""
+    chance = Random(1)
+    for _ in range(40):
+        run_id = new_run(db)
+        for _ in range(chance.randrange(4)):
+            steps = chance.sample(range(20), chance.randint(1, 5))
+            values = [chance.choice([chance.random(), float("nan")]) for _ in steps]
+            made = db.execute(
+                "insert into public.metric_chunks (training_run_id, name, steps, values, times) values"
+                " (%s, 'reward', %s, %s, array_fill(now() + random() * interval '1 hour', array[%s])) returning id",
+                [run_id, steps, values, len(steps)],
+            ).fetchone()
+            assert made is not None
+            hidden_after = chance.choice([None, None, chance.randrange(20)])
+            db.execute("update public.metric_chunks set visible_to = %s where id = %s", [hidden_after, made["id"]])
+        found = db.execute(
+            "select internal.last_value(%(run)s, 'reward')::text as value, (select m.value from public.metrics m"
+            " where m.training_run_id = %(run)s order by m.step desc, m.recorded_at desc limit 1)::text as last",
+            {"run": run_id},
+        ).fetchone()
+        assert found is not None
+        assert found["value"] == found["last"]
