@@ -42,6 +42,7 @@ MAY_IMPORT |= {
     "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
     | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
+    "jobs": _LOWER | {"managers", "jobs", "skypilot", "environments"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,

@@ -1,0 +1,1 @@
+"""Training jobs: launches of training runs, on this machine or through SkyPilot."""
