@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from openmanus_rl import __version__
-from openmanus_rl.cli import workers_launch
 from openmanus_rl.errors import ConflictError, InvalidInput, LaunchError, SettingsError
 from openmanus_rl.settings import load_settings
-from openmanus_rl.workers.launching import package
+from openmanus_rl.skypilot import package
+from openmanus_rl.skypilot.package import Package, find_package
+from openmanus_rl.skypilot.sdk import SkyPilot
+from openmanus_rl.skypilot.secrets import find_secrets
+from openmanus_rl.skypilot.task import as_yaml
 from openmanus_rl.workers.launching.fleet import Fleet, Machine, machine_of
-from openmanus_rl.workers.launching.package import Package, find_package
-from openmanus_rl.workers.launching.skypilot import SkyPilot
-from openmanus_rl.workers.launching.task import Launch, find_secrets, new_name
+from openmanus_rl.workers.launching.task import Launch, new_name
 from tests.support.fake_sky import ClusterNotUpError, Sky, Status
 
 KEY = "sb_secret_" + "a" * 32
@@ -94,7 +95,7 @@ def test_a_task_is_printed_as_yaml_that_reads_the_same() -> None:
 
     task = slurm(setup="echo ünï # 'x'").task("omrl-fast-1", url=URL, secrets=["A"])
 
-    assert yaml.safe_load(workers_launch._yaml(task)) == task
+    assert yaml.safe_load(as_yaml(task)) == task
 
 
 @pytest.mark.parametrize("name", ["", "A", "1a", "a b", "a/../b", "-a", "a-", "a" * 41, "a\n"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openmanus_rl.errors import InvalidInput, LaunchError
-from openmanus_rl.workers.launching.task import Kind
+from openmanus_rl.skypilot.task import Kind
 
 __all__ = ["Found", "SkyPilot"]
 
