@@ -16,6 +16,8 @@ from openmanus_rl.skypilot.task import PREFIX, Kind, kind_of
 __all__ = ["Launch", "new_name"]
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+# The orchestrator takes what has such a name for an attempt of a training job.
+_JOB = re.compile(r"[0-9a-f]{16}")
 _VENV = "$HOME/openmanus-rl-worker"
 # SkyPilot puts uv here on every machine. Images may have an older Python than this package needs.
 _UV = '"$HOME/.local/bin/uv"'
@@ -51,6 +53,10 @@ class Launch:
                 f"{self.name!r} is not a name",
                 field="name",
                 hint="use 1 to 40 lower case letters, digits and -, beginning with a letter",
+            )
+        if _JOB.fullmatch(self.name):
+            raise InvalidInput(
+                f"{self.name!r} is how training jobs are named", field="name", hint="choose another name"
             )
 
     @property

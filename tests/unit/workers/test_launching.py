@@ -104,6 +104,12 @@ def test_a_name_that_is_no_name_is_refused(name: str) -> None:
         slurm(name=name)
 
 
+def test_a_name_that_a_training_job_may_have_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="training jobs"):
+        slurm(name="abcdef0123456789")
+    assert slurm(name="abcdef012345678").names[0] == "omrl-abcdef012345678-1"
+
+
 def test_made_names_are_names() -> None:
     assert slurm(name=new_name()).names[0].startswith("omrl-workers-")
 
@@ -229,7 +235,7 @@ def test_ending_twice_is_no_error_and_touches_nothing_else(infra: str, sky: Sky,
     Fleet(tmp_path).end(machines)
 
     assert sky.clusters == {"omrl-fast": Status.UP, "mine": Status.UP}
-    assert sky.job_names == {77: "mine"}
+    assert sky.cancelled == (["omrl-fast-1", "omrl-fast-2"] if infra == "k8s" else [])
 
 
 def test_jobs_are_listed_with_their_ids_and_launches_that_ended_are_forgotten(sky: Sky, tmp_path: Path) -> None:
