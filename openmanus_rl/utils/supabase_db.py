@@ -5,6 +5,7 @@ from openmanus_rl.managers.checkpoints import EvaluationResultManager, ModelChec
 from openmanus_rl.managers.environments import EnvironmentManager
 from openmanus_rl.managers.evaluations import EvaluationManager
 from openmanus_rl.managers.groups import RolloutGroupManager
+from openmanus_rl.managers.jobs import JobManager, OrchestratorManager
 from openmanus_rl.managers.members import MemberManager
 from openmanus_rl.managers.metrics import MetricManager, MetricPoint
 from openmanus_rl.managers.queue import QueueManager
@@ -25,11 +26,13 @@ __all__ = [
     "EvaluationManager",
     "EvaluationResultManager",
     "GenerationManager",
+    "JobManager",
     "MemberManager",
     "MetricManager",
     "MetricPoint",
     "ModelCheckpointManager",
     "ObservationManager",
+    "OrchestratorManager",
     "QueueManager",
     "Refusal",
     "RewardManager",

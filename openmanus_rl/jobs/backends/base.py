@@ -16,12 +16,13 @@ the orchestrator tells them and tries again, except for those of `launch`.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
+
+from openmanus_rl.jobs.backends._runner import LogDecoder
 
 __all__ = ["ALREADY_TRAINING", "Attempt", "Backend", "LogDecoder", "Look", "State", "as_log_text", "parse_name"]
 
@@ -67,8 +68,8 @@ class Look:
 
     state: State
     exit_code: int | None = None
-    """Of the program, where the state is `ended` and the provider tells; minus the number of a signal that killed it.
-    None if `stop` or the provider ended it without one."""
+    """Of the program, if the state is `ended`; minus the number of a signal that killed it, and 1 where the provider
+    says only that it failed. None if it ended without one because of `stop`."""
     was_stopped: bool = False
     """Whether `stop` was called before it ended."""
     reason: str | None = None
@@ -116,17 +117,6 @@ def parse_name(name: str) -> tuple[str, str, int] | None:
     """Return the first and last 8 hex digits of the job's id, and the number of the attempt; None if it is not ours."""
     found = _NAME.fullmatch(name)
     return (found[1], found[2], int(found[3])) if found else None
-
-
-class LogDecoder:
-    """Makes log text of what a program prints, in pieces of any size: the result does not depend on where they end."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def decode(self, printed: bytes, *, final: bool = False) -> str:
-        """Return the text; bytes that are no UTF-8, and NUL, which Postgres does not store, become U+FFFD."""
-        return self._decoder.decode(printed, final).replace("\0", "\ufffd")
 
 
 def as_log_text(printed: bytes, *, final: bool = False) -> str:
