@@ -129,6 +129,7 @@ MANAGERS: dict[str, set[str]] = {
         "heartbeat",
         "list_rewinds",
         "list_runs",
+        "stop_run",
         "update_run",
         "update_status",
     },
