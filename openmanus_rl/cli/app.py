@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("queue", "queue"),
     "worker": ("worker", "worker"),
     "workers": ("workers", "app"),
+    "jobs": ("jobs", "app"),
+    "orchestrator": ("orchestrator", "orchestrator"),
     "rescore": ("rescore", "rescore_command"),
     "datasets": ("datasets", "app"),
     "members": ("members", "app"),

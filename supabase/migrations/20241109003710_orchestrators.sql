@@ -289,10 +289,13 @@ create function internal.add_log(of_lease_id uuid, of_attempt integer, start big
 language plpgsql security definer set search_path = ''
 as $$
 declare
-  of_job_id uuid := (select l.subject_id from internal.orchestrator_leases l where l.lease_id = of_lease_id for share);
+  of_job_id uuid := (select l.subject_id from internal.orchestrator_leases l where l.lease_id = of_lease_id);
   expected bigint;
 begin
-  if of_job_id is null then
+  -- The job before its lease, as by all that locks both: the foreign key of the log locks it, too.
+  perform 1 from public.jobs j where j.id = of_job_id for key share;
+  perform 1 from internal.orchestrator_leases l where l.lease_id = of_lease_id for share;
+  if not found then
     raise exception using errcode = 'OM409', column = 'lease_id', message = format('lease %s: it was lost, or its job has ended', of_lease_id);
   end if;
   perform internal.check_own_jobs(array[of_job_id], owner);
