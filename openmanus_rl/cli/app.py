@@ -29,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queue": ("queue", "queue"),
     "worker": ("worker", "worker"),
     "workers": ("workers", "app"),
+    "jobs": ("jobs", "app"),
+    "orchestrator": ("orchestrator", "orchestrator"),
     "sweeps": ("sweeps", "app"),
     "rescore": ("rescore", "rescore_command"),
     "datasets": ("datasets", "app"),

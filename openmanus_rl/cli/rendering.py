@@ -26,6 +26,9 @@ __all__ = [
 _STATUS_STYLES = {
     "running": "bold cyan",
     "provisioning": "cyan",
+    "launching": "cyan",
+    "queued": "cyan",
+    "succeeded": "green",
     "completed": "green",
     "success": "green",
     "pass": "green",

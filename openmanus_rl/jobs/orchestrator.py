@@ -111,6 +111,11 @@ class Orchestrator:
         """End after the steps that are under way; the jobs go on. May be called by a signal handler."""
         self._is_stopping.set()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether it was told to end."""
+        return self._is_stopping.is_set()
+
     def run(self) -> None:
         """Launch and follow jobs until there is nothing left to do."""
         self._register()

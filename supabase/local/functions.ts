@@ -3,6 +3,7 @@ import completeRollout from "../functions/complete-rollout/index.ts";
 import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
 import importEnvironment from "../functions/import-environment/index.ts";
+import launchTraining from "../functions/launch-training/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
 import metrics from "../functions/metrics/index.ts";
 import openapi from "../functions/openapi/index.ts";
@@ -19,6 +20,7 @@ export const functions: Record<string, EdgeFunction> = {
   "get-metrics": getMetrics,
   health,
   "import-environment": importEnvironment,
+  "launch-training": launchTraining,
   "log-agent-state": logAgentState,
   metrics,
   openapi,

@@ -67,6 +67,7 @@ def test_the_snippets_that_are_not_run_are_few_and_name_what_exists() -> None:
         ("README.md", "bash"),
         ("deploying.md", "bash"),
         ("deploying.md", "bash"),
+        ("jobs.md", "bash"),
         ("recording.md", "python"),
         ("trainers.md", "python"),
         ("trainers.md", "python"),

@@ -125,13 +125,17 @@ class LocalBackend:
         return runner
 
     def _wait_for_start(self, attempt: Attempt, runner: subprocess.Popen[bytes]) -> None:
+        started = self._folder(attempt) / _runner.STARTED
         deadline = time.monotonic() + _START_SECONDS
-        while not (self._folder(attempt) / _runner.STARTED).exists():
+        while not started.exists():
             if runner.poll() is not None or time.monotonic() > deadline:
-                with suppress(FileNotFoundError):
+                if started.exists():
+                    return  # By another runner, which this one left it to.
+                try:
                     told = (self._folder(attempt) / "runner.log").read_text(errors="replace").strip()
-                    raise LaunchError(f"{attempt.name}: its runner did not start: {told[-1000:] or 'it is silent'}")
-                raise LaunchError(f"{attempt.name}: it was removed while it was launched")
+                except FileNotFoundError:
+                    raise LaunchError(f"{attempt.name}: it was removed while it was launched") from None
+                raise LaunchError(f"{attempt.name}: its runner did not start: {told[-1000:] or 'it is silent'}")
             time.sleep(_POLL_SECONDS)
 
     def _environment(self, attempt: Attempt) -> dict[str, str]:

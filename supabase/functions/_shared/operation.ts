@@ -32,4 +32,5 @@ export const EXAMPLE = {
   rolloutId: "0192f0c1-7a11-7b02-8f6a-91d3c0e4b702",
   turnId: "0192f0c1-7a12-7d48-a1c9-5e7f3b2d8c03",
   taskId: "0192f0c1-7a13-7a5e-b3d1-6c0f8e9a1d04",
+  jobId: "0192f0c1-7a14-7e6b-92c4-3f7a0d5b2e05",
 };

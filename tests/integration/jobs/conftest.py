@@ -134,6 +134,10 @@ class Forks:
     def run(self, program: str, **orders: Any) -> int:
         """Run an orchestrator to its end, and return its exit code."""
         self.start(program, **orders)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end of the orchestrator that was started last, and return its exit code."""
         return int(self._answer()["code"])
 
     def close(self) -> None:

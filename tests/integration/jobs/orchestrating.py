@@ -136,6 +136,7 @@ def orchestrate(orders: Orders) -> None:
         lease_seconds=orders.lease_seconds,
         tell=watch,
     )
+    signal.signal(signal.SIGTERM, lambda *_: made.stop())
     make_steps(Steps(orders), backend, is_failing=orders.fail is not None)
     made.run()
 
