@@ -49,8 +49,8 @@ begin
   asked := jsonb_strip_nulls(config);
   select e.key into field from jsonb_each(asked) e where not exists (select 1 from internal.job_options() o where o.name = e.key) order by e.key limit 1;
   if field is not null then
-    perform internal.fail('OM400', 'config.' || field, format('config.%s: there is no such option); there are %s', field,
-      (select string_agg(o.name, ', ' order by o.name) from internal.job_options() o));
+    perform internal.fail('OM400', 'config.' || field, format('config.%s: there is no such option; there are %s', field,
+      (select string_agg(o.name, ', ' order by o.name) from internal.job_options() o)));
   end if;
   select o.name, internal.option_problem(o.kind, asked -> o.name, o.low, o.high) into field, problem from internal.job_options() o
   where asked ? o.name and internal.option_problem(o.kind, asked -> o.name, o.low, o.high) is not null order by o.name limit 1;
@@ -64,7 +64,7 @@ begin
   if asked ->> 'backend' not in ('local', 'skypilot') then
     perform internal.fail('OM400', 'config.backend', format('config.backend: it is local or skypilot, not %s', asked ->> 'backend'));
   elsif asked ->> 'backend' = 'local' and remote then
-    perform internal.fail('OM400', 'config.' || field, format('config.%s: it is for the backend skypilot); leave it out, or choose that', field);
+    perform internal.fail('OM400', 'config.' || field, format('config.%s: it is for the backend skypilot; leave it out, or choose that', field));
   elsif asked ? 'infra' and asked ? 'cloud' then
     perform internal.fail('OM400', 'config.cloud', 'config.cloud: give infra or cloud, not both');
   elsif asked ->> 'accelerator' !~ '^[A-Za-z0-9._-]+(:[0-9]+)?$' then
@@ -138,7 +138,7 @@ begin
   if not found then
     perform internal.fail('OM404', 'run_id', format('training run %s: unknown id', of_run_id));
   elsif owner is not null and r.owner_id is distinct from owner then
-    perform internal.fail('OM403', 'run_id', format('training run %s: not yours to change); ask its owner or an admin', of_run_id);
+    perform internal.fail('OM403', 'run_id', format('training run %s: not yours to change; ask its owner or an admin', of_run_id));
   end if;
   return r;
 end
@@ -167,12 +167,12 @@ declare
 begin
   select j.id into active from public.jobs j where j.training_run_id = run.id and internal.is_active_job(j.status);
   if active is not null then
-    perform internal.fail('OM409', 'run_id', format('training run %s: job %s is active); stop it first', run.id, active);
+    perform internal.fail('OM409', 'run_id', format('training run %s: job %s is active; stop it first', run.id, active));
   elsif run.status = 'completed' then
-    perform internal.fail('OM409', 'run_id', format('training run %s: it has completed); clone it to train again', run.id);
+    perform internal.fail('OM409', 'run_id', format('training run %s: it has completed; clone it to train again', run.id));
   -- One that was created as running, and not heard of since, is trained by nobody yet.
   elsif run.status = 'running' and run.heartbeat_at > run.created_at and run.heartbeat_at > now() - make_interval(secs => run.heartbeat_timeout_seconds) then
-    perform internal.fail('OM409', 'run_id', format('training run %s: it is running already); stop it first, or clone it', run.id);
+    perform internal.fail('OM409', 'run_id', format('training run %s: it is running already; stop it first, or clone it', run.id));
   end if;
   insert into public.jobs (id, training_run_id, backend, name, config, yaml, max_restarts, owner_id)
   values (job_id, run.id, asked ->> 'backend', run.name, asked, internal.as_yaml(internal.job_task(job_id, 1, run.id, asked)), internal.whole_number(asked, 'max_restarts', 0, 1000, 3), owner)
@@ -218,7 +218,7 @@ begin
   select j.id into missing from public.jobs j left join public.training_runs r on r.id = j.training_run_id
   where j.id = any (job_ids) and owner is not null and coalesce(r.owner_id, j.owner_id) is distinct from owner limit 1;
   if missing is not null then
-    perform internal.fail('OM403', 'job_id', format('job %s: not yours to change); ask its owner or an admin', missing);
+    perform internal.fail('OM403', 'job_id', format('job %s: not yours to change; ask its owner or an admin', missing));
   end if;
 end
 $$;
@@ -288,15 +288,15 @@ declare
 begin
   select * into job from public.jobs j where j.id = of_job_id;
   if job.status not in ('failed', 'cancelled') then
-    perform internal.fail('OM409', 'job_id', format('job %s: it is %s); failed and cancelled jobs can be tried again', of_job_id, job.status);
+    perform internal.fail('OM409', 'job_id', format('job %s: it is %s; failed and cancelled jobs can be tried again', of_job_id, job.status));
   elsif job.training_run_id is null then
     perform internal.fail('OM409', 'job_id', format('job %s: its run was deleted', of_job_id));
   end if;
   select j.id into active from public.jobs j where j.training_run_id = job.training_run_id and internal.is_active_job(j.status);
   if active is not null then
-    perform internal.fail('OM409', 'job_id', format('training run %s: job %s is active); stop it first', job.training_run_id, active);
+    perform internal.fail('OM409', 'job_id', format('training run %s: job %s is active; stop it first', job.training_run_id, active));
   elsif (select r.status = 'completed' from public.training_runs r where r.id = job.training_run_id) then
-    perform internal.fail('OM409', 'job_id', format('training run %s: it has completed); clone it to train again', job.training_run_id);
+    perform internal.fail('OM409', 'job_id', format('training run %s: it has completed; clone it to train again', job.training_run_id));
   end if;
   update public.jobs j set status = 'pending', attempt = j.attempt + 1, restarts = 0, stop_requested_at = null, exit_code = null, external_id = null, host = null,
     orchestrator_id = null, started_at = null, earlier_cost_usd = coalesce(j.cost_usd, 0), yaml = internal.as_yaml(internal.job_task(j.id, j.attempt + 1, j.training_run_id, j.config))

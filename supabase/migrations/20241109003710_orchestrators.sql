@@ -44,7 +44,7 @@ begin
   update public.orchestrators o set heartbeat_at = now(), state = new_state, stopped_at = case new_state when 'stopped' then now() end
   where o.id = of_id and (owner is null or o.owner_id = owner) returning * into found_one;
   if not found then
-    perform internal.fail('OM404', 'orchestrator_id', format('orchestrator %s: unknown id); register it first', of_id);
+    perform internal.fail('OM404', 'orchestrator_id', format('orchestrator %s: unknown id; register it first', of_id));
   end if;
   return found_one;
 end
@@ -262,7 +262,7 @@ begin
   perform internal.require_own_jobs(array[of_job_id], owner);
   select * into job from public.jobs j where j.id = of_job_id;
   if job.attempt <> of_attempt or not internal.is_active_job(job.status) then
-    perform internal.fail('OM409', 'attempt', format('job %s: attempt %s is over); it is %s in attempt %s', of_job_id, of_attempt, job.status, job.attempt);
+    perform internal.fail('OM409', 'attempt', format('job %s: attempt %s is over; it is %s in attempt %s', of_job_id, of_attempt, job.status, job.attempt));
   elsif job.stop_requested_at is not null then
     perform internal.fail('OM409', 'stop_requested_at', format('job %s: it was asked to stop', of_job_id));
   end if;

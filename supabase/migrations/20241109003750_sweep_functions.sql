@@ -288,7 +288,7 @@ begin
   if not found or sweep.id is null or sweep.status <> 'running' then
     perform internal.refuse_field('lease_id', format('%s was lost, or its sweep has ended', of_lease_id), 'OM409');
   elsif owner is not null and sweep.owner_id is distinct from owner then
-    perform internal.fail('OM403', 'lease_id', format('sweep %s: not yours to change); ask its owner or an admin', sweep.id);
+    perform internal.fail('OM403', 'lease_id', format('sweep %s: not yours to change; ask its owner or an admin', sweep.id));
   end if;
   return sweep;
 end
@@ -434,7 +434,7 @@ begin
   if not found then
     perform internal.fail('OM404', 'sweep_id', format('sweep %s: unknown id', of_sweep_id));
   elsif owner is not null and sweep.owner_id is distinct from owner then
-    perform internal.fail('OM403', 'sweep_id', format('sweep %s: not yours to change); ask its owner or an admin', of_sweep_id);
+    perform internal.fail('OM403', 'sweep_id', format('sweep %s: not yours to change; ask its owner or an admin', of_sweep_id));
   end if;
   if sweep.status in ('pending', 'running') then
     update public.sweeps s set status = 'cancelled' where s.id = of_sweep_id returning * into sweep;
