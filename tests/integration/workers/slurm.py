@@ -39,6 +39,13 @@ def running_slurm() -> Iterator[tuple[Slurm, dict[str, str]]]:
     env = {"HOME": str(folder / "sky"), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
     try:
         slurm.start(Path(env["HOME"]))
+        # On a busy machine its server takes longer to start than SkyPilot waits for it.
+        for _ in range(4):
+            if (
+                subprocess.run([f"{VENV}/bin/sky", "api", "start"], env={**os.environ, **env}, check=False).returncode
+                == 0
+            ):
+                break
         subprocess.run([f"{VENV}/bin/sky", "check", "slurm"], env={**os.environ, **env}, check=True, timeout=600)
         yield slurm, env
     finally:
