@@ -38,6 +38,8 @@ LEASE_SECONDS = 60.0
 _RENEW_SECONDS = 5.0
 _TICK_SECONDS = 0.2
 _STOP_SECONDS = 30.0
+# For a process that has said that it ends.
+_LAST_SECONDS = 5.0
 # Beyond the agent's own limit, for what a process does not interrupt.
 _OVERTIME_SECONDS = 60.0
 # Claim ahead if attempts are short: about this much work, and at most so many. What waits for long all the same goes
@@ -212,6 +214,8 @@ class Worker:
         # Phases before the last message have passed already.
         last = messages[-1]
         if "done" in last:
+            if last["is_last"]:
+                self._remove_slot(slot)
             self._finish(slot, slot.claim, last["done"])
         else:
             slot.phase, slot.phase_since = last["phase"], time.monotonic()
@@ -257,21 +261,26 @@ class Worker:
                     slot.stop("timeout", within_seconds=0)
             if slot.stop_by is not None and now > slot.stop_by:
                 slot.kill()
+            slot.limit_log()
             if not slot.is_running:
                 self._bury(slot)
+
+    def _remove_slot(self, slot: Slot) -> None:
+        self._selector.unregister(slot.socket)
+        self._slots.remove(slot)
+        slot.close(within_seconds=_LAST_SECONDS)
 
     def _bury(self, slot: Slot) -> None:
         """A slot's process has died: remove its environment, and end or return its rollout."""
         self._listen(slot)
-        self._selector.unregister(slot.socket)
-        self._slots.remove(slot)
+        if slot in self._slots:
+            self._remove_slot(slot)
         claim = slot.claim
         if claim is None:
             return
         for name in remove_rollout(claim.rollout_id):
             _logger.warning("removed %s of a process that died", name)
         was_stopped = slot.stop_by is not None
-        slot.close(within_seconds=0)
         if claim.lease_id not in self._held:
             return
         reason = f"its process ended unexpectedly ({_describe_exit(slot.exit_code)})"

@@ -2,6 +2,7 @@
 import completeRollout from "../functions/complete-rollout/index.ts";
 import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
+import importEnvironment from "../functions/import-environment/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
 import metrics from "../functions/metrics/index.ts";
 import openapi from "../functions/openapi/index.ts";
@@ -17,6 +18,7 @@ export const functions: Record<string, EdgeFunction> = {
   "complete-rollout": completeRollout,
   "get-metrics": getMetrics,
   health,
+  "import-environment": importEnvironment,
   "log-agent-state": logAgentState,
   metrics,
   openapi,

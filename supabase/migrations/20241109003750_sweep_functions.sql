@@ -181,11 +181,12 @@ begin
 end
 $$;
 
-create function public.prune_trial(lease_id uuid, trial integer, reason text default null) returns void
+create function public.prune_trial(lease_id uuid, trial integer, reason text default null) returns boolean
 language plpgsql set search_path = ''
 as $$
 begin
   perform internal.require_editor('prune a trial'), internal.prune(lease_id, trial, reason, internal.owner_to_match());
+  return true;
 end
 $$;
 comment on function public.prune_trial is 'Stop a trial early, under the sweep''s lease.';

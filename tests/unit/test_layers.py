@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_setting_checks": {"errors"},
     "settings": BASE,
     "records": {"errors", "records"},
+    "environments": {"errors", "environments"},
     "transport": BASE | {"records", "transport"},
     "local": BASE | {"records", "transport", "local"},
     "connections": BASE | {"transport", "local"},
@@ -25,14 +26,14 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 _LOWER = BASE | {"records", "transport", "local", "connections"}
 MAY_IMPORT |= {
-    "managers": _LOWER | {"managers"},
+    "managers": _LOWER | {"environments", "managers"},
     "media": BASE | {"records", "transport", "managers", "media"},
     "delivery": _LOWER | {"managers", "media", "spool", "delivery"},
     "recorder": _LOWER | {"media", "spool", "delivery", "recorder"},
     "export": _LOWER | {"managers", "export"},
     "importing": _LOWER | {"managers", "spool", "delivery", "recorder", "importing"},
     "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
-    "sandboxes": BASE | {"records", "sandboxes"},
+    "sandboxes": BASE | {"records", "environments", "sandboxes"},
     # transport: SQL validators query the environment's own Postgres.
     "verification": BASE | {"records", "transport", "sandboxes", "verification"},
     # transport for how retries are paced; the agents' own HTTP is to model servers, not to Supabase.

@@ -5,7 +5,10 @@ import { after, type Place, placeAfter } from "./paging.ts";
 import { containing } from "./runs.ts";
 
 export type Environment = Row<"environments">;
-export type EnvironmentVersion = Omit<Row<"environment_versions">, "created_by">;
+export type EnvironmentVersion = Pick<
+  Row<"environment_versions">,
+  "environment_id" | "version" | "kind" | "spec" | "preview_error" | "created_at"
+>;
 export type Spec = Record<string, Json>;
 
 /** The kinds that can be trained in; the others are for rollouts. */
@@ -53,7 +56,7 @@ export async function readEnvironment(id: string, signal: AbortSignal): Promise<
 }
 
 /** The versions of an environment, the latest first, without their pictures. */
-export async function readVersions(id: string, signal: AbortSignal): Promise<Omit<EnvironmentVersion, "preview">[]> {
+export async function readVersions(id: string, signal: AbortSignal): Promise<EnvironmentVersion[]> {
   return await answered(
     supabase().from("environment_versions").select("environment_id, version, kind, spec, preview_error, created_at")
       .eq("environment_id", id).order("version", { ascending: false }).limit(VERSIONS).abortSignal(signal),

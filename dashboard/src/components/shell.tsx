@@ -51,7 +51,7 @@ export function Shell() {
   return (
     <AppShell
       header={{ height: 52 }}
-      navbar={{ width: 168, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      navbar={{ width: 184, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
       padding="md"
     >
       <a

@@ -14,11 +14,16 @@ from openmanus_rl.utils import supabase_client, supabase_db
 
 MANAGERS: dict[str, set[str]] = {
     "EnvironmentManager": {
+        "confirm_environment",
         "delete_environment",
         "find_environment",
         "get_environment",
+        "get_version",
         "list_environments",
+        "list_recent",
+        "list_versions",
         "save_environment",
+        "save_preview",
     },
     "EvaluationManager": {
         "complete_evaluation",
