@@ -71,7 +71,8 @@ def _sentence(text: str) -> str:
     text = re.sub(r"\s+", " ", text).strip()
     # Names are marked, and other pages linked, for Sphinx.
     text = re.sub(r"\s*See :ref:`[^`]*`\.?", "", text)
-    text = text.replace("``", "`")
+    text = re.sub(r"\s*\(?(?:see|cf|Cf)? ?(?:issue #\d+ )?\(?(?:cf )?https?://\S+\)?", "", text, flags=re.IGNORECASE)
+    text = text.replace("``", "`").rstrip(" .")
     return text[:1].upper() + text[1:]
 
 

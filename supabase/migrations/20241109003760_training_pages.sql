@@ -47,7 +47,7 @@ as $$
 begin
   perform internal.require_run(training_run_id);
   if cardinality(steps) > 500 then
-    raise exception using errcode = 'OM413', column = 'steps', message = 'steps: at most 500 at a time';
+    perform internal.fail('OM413', 'steps', 'steps: at most 500 at a time');
   end if;
   return internal.frames_at(training_run_id, steps);
 end

@@ -50,7 +50,7 @@ class TrainingData:
     def ingest(self, **records: list[dict[str, Any]]) -> None:
         assert self.call("ingest", batch=records)["refused"] == []
 
-    # Environments ---------------------------------------------------------------------------------------------------------
+    # Environments
 
     def environment(self, name: str, kind: str, spec: dict[str, Any], **fields: Any) -> str:
         identifier = new_id()
@@ -62,7 +62,7 @@ class TrainingData:
             fields = {"preview": "data:image/png;base64," + base64.b64encode(fields["png"]).decode()}
         self.call("save_preview", environment_id=environment_id, version=version, **fields)
 
-    # Runs and jobs --------------------------------------------------------------------------------------------------------
+    # Runs and jobs
 
     def run(self, name: str, config: dict[str, Any] = PPO, **fields: Any) -> str:
         identifier = new_id()
@@ -78,7 +78,13 @@ class TrainingData:
     @property
     def orchestrator(self) -> str:
         if self._orchestrator is None:
-            described = {"name": "trainer", "host": "here", "pid": 7, "backends": ["local", "skypilot"], "max_jobs": 100}
+            described = {
+                "name": "trainer",
+                "host": "here",
+                "pid": 7,
+                "backends": ["local", "skypilot"],
+                "max_jobs": 100,
+            }
             self._orchestrator = str(self.call("register_orchestrator", orchestrator=described)["orchestrator_id"])
         return self._orchestrator
 
@@ -103,7 +109,8 @@ class TrainingData:
             self._upload(path, picture(f"frame {number}", size=(160, 120)))
         self.db.execute(
             """insert into public.media (training_run_id, kind, bucket, path, content_type, width, height, metadata)
-               select %s, 'frame', 'media', (%s::text[])[1 + n %% %s], 'image/png', 160, 120, jsonb_build_object('step', s)
+               select %s, 'frame', 'media', (%s::text[])[1 + n %% %s], 'image/png', 160, 120,
+                 jsonb_build_object('step', s)
                from unnest(%s::bigint[]) with ordinality as u (s, n)""",
             [run_id, paths, pictures, list(steps)],
         )
@@ -114,12 +121,12 @@ class TrainingData:
         address = f"{self._env['SUPABASE_URL']}/storage/v1/object/media/{path}"
         httpx.post(address, content=content, headers=headers).raise_for_status()
 
-    # Sweeps ---------------------------------------------------------------------------------------------------------------
+    # Sweeps
 
     def sweep(self, name: str, *, method: str = "bayesian", space: dict[str, Any], trials: int, **fields: Any) -> str:
         template = {"name": name, "algorithm": "ppo", "environment": "CartPole-v1", "config": PPO}
         asked = {"name": name, "method": method, "template": template, "space": space, "metric": "rollout/ep_rew_mean"}
-        limits = {"max_trials": trials, "max_concurrent": trials}
+        limits = {"max_trials": trials, "max_concurrent": min(trials, 1000)}
         return str(self.call("request_sweep", sweep={**asked, **limits, **fields})["id"])
 
     def claim_sweep(self, sweep_id: str) -> str:

@@ -111,15 +111,17 @@ export async function deleteEnvironment(id: string): Promise<void> {
 }
 
 /** The answer of import-environment: the draft that was made. */
-interface Imported {
+export interface Imported {
   environment: { id: string };
+  /** What to check, and what was left out or assumed. */
+  warnings: string[];
 }
 
-/** Read a page, such as a paper, and make a draft of what it describes; return the draft's id. */
-export async function importEnvironment(url: string): Promise<string> {
+/** Read a page, such as a paper, and make a draft of what it describes; return the draft and what to check. */
+export async function importEnvironment(url: string): Promise<Imported> {
   const { data, error } = await supabase().functions.invoke<Imported>("import-environment", { body: { url } });
   if (error) throw new RequestError(await reasonOf(error), null);
-  return data!.environment.id;
+  return data!;
 }
 
 /** What a function said when it refused; its error holds the answer unread. */

@@ -1,5 +1,15 @@
 /** Where and how a run is launched. */
-import { Anchor, Collapse, SegmentedControl, SimpleGrid, Stack, Switch, Textarea, TextInput } from "@mantine/core";
+import {
+  Anchor,
+  Collapse,
+  SegmentedControl,
+  SimpleGrid,
+  Stack,
+  Switch,
+  Text,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
 import { useState } from "react";
 import { COMMON, FURTHER, type LaunchForm, type Option, REMOTE } from "./launch_form.ts";
 
@@ -26,12 +36,17 @@ export function LaunchFields({ form, change }: Props) {
       <SegmentedControl
         aria-label="Backend"
         data={[
-          { value: "local", label: "On the orchestrator’s machine" },
-          { value: "skypilot", label: "With SkyPilot" },
+          { value: "local", label: "Local" },
+          { value: "skypilot", label: "SkyPilot" },
         ]}
         value={form.backend}
         onChange={(backend) => change({ backend: backend as LaunchForm["backend"] })}
       />
+      <Text size="xs" c="dimmed">
+        {isRemote
+          ? "On a machine that SkyPilot finds: a cloud, Kubernetes or Slurm."
+          : "A process on the machine where the orchestrator runs."}
+      </Text>
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm">
         {isRemote && REMOTE.map(field)}
         {isRemote && (

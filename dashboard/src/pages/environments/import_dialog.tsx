@@ -1,20 +1,25 @@
 /** Make a draft of an environment from a page, such as a paper. */
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useNavigate } from "react-router";
-import { importEnvironment } from "@/api/environments.ts";
+import { type Imported, importEnvironment } from "@/api/environments.ts";
+import { plain } from "@/components/agent_text.tsx";
 import { refresher } from "@/live/query.ts";
 
 export function ImportDialog({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const [url, setUrl] = useState("");
   const isAddress = /^https?:\/\/\S+$/.test(url.trim());
-  const read = useMutation<string, Error>({
+  const read = useMutation<Imported, Error>({
     mutationFn: () => importEnvironment(url.trim()),
-    onSuccess: (id) => {
+    onSuccess: ({ environment, warnings }) => {
       refresher.everything();
-      void navigate(`/environments/${id}`);
+      if (warnings.length > 0) {
+        notifications.show({ title: "Check the draft", message: plain(warnings.join("; ")), autoClose: false });
+      }
+      void navigate(`/environments/${environment.id}`);
     },
   });
   const submit = (event: FormEvent) => {

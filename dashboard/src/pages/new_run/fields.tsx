@@ -42,6 +42,9 @@ export function Hyperparameters({ form, change, problems }: FieldsProps) {
   );
 }
 
+/** Kinds whose description does not say how they are written in JSON. */
+const WRITTEN: Parameter["kind"][] = ["schedule", "frequency", "noise"];
+
 interface ParameterProps {
   parameter: Parameter;
   value: string;
@@ -54,7 +57,9 @@ function ParameterInput({ parameter, value, change, problem }: ParameterProps) {
   const common = {
     label: parameter.name,
     labelProps: { className: "om-mono" },
-    description: parameter.meaning,
+    description: WRITTEN.includes(parameter.kind)
+      ? `${parameter.meaning}. Here: ${FORMS[parameter.kind]}`
+      : parameter.meaning,
     inputWrapperOrder: ["label", "input", "error", "description"] as ("label" | "input" | "error" | "description")[],
     error: problem,
   };

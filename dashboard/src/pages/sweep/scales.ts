@@ -27,6 +27,7 @@ export interface Axis {
 export const RESULT = "";
 const MOST_CATEGORIES = 24;
 const TICKS = 5;
+const MOST_MARKED = 8;
 
 /** The axes for these trials; `space` says what the values of a parameter can be. */
 export function axesOf(points: Point[], space: Record<string, unknown>, metric: string): Axis[] {
@@ -36,7 +37,7 @@ export function axesOf(points: Point[], space: Record<string, unknown>, metric: 
     return parameterAxis(name, values, space[name]);
   });
   const results = points.flatMap(({ value }) => value === null || !Number.isFinite(value) ? [] : [value]);
-  return [...axes, { ...numberAxis(RESULT, extent(results), false), label: metric }];
+  return [...axes, { ...numberAxis(RESULT, extent(results), false), label: metric.split("/").at(-1)! }];
 }
 
 interface Described {
@@ -54,7 +55,12 @@ function parameterAxis(name: string, values: unknown[], description: unknown): A
   const choices = [...(Array.isArray(given.values) ? given.values : []), ...values];
   if (choices.length > 0 && choices.every((value) => typeof value === "number" && Number.isFinite(value))) {
     const [low, high] = extent(choices as number[]);
-    return numberAxis(name, [low, high], low > 0 && high / low >= 100);
+    const axis = numberAxis(name, [low, high], low > 0 && high / low >= 100);
+    const few = [...new Set(choices as number[])];
+    // Of few values each is marked, where it is.
+    return few.length > MOST_MARKED
+      ? axis
+      : { ...axis, ticks: few.map((value) => ({ at: axis.place(value)!, label: number(value, 3) })) };
   }
   return categoryAxis(name, choices);
 }

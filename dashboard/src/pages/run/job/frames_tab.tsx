@@ -175,7 +175,7 @@ function Controls({ place, last, steps, total, show, recordedAt }: ControlsProps
         onChange={show}
         label={(value) => `step ${number(steps[value] ?? 0)}`}
         thumbLabel="Frame"
-        thumbProps={{ "aria-valuetext": `step ${number(steps[place]!)}` }}
+        attributes={{ thumb: { "aria-valuetext": `step ${number(steps[place]!)}` } }}
         disabled={last === 0}
       />
       <Text size="sm" style={{ whiteSpace: "nowrap", fontVariantNumeric: "tabular-nums" }} role="status">
@@ -183,7 +183,7 @@ function Controls({ place, last, steps, total, show, recordedAt }: ControlsProps
         <Text span size="sm" c="dimmed" visibleFrom="xs">
           {" · "}
           {number(place + 1)} of {number(last + 1)}
-          {total > last + 1 && ` (every ${Math.ceil(total / (last + 1))}th of ${number(total)})`}
+          {total > last + 1 && ` (one in ${Math.ceil(total / (last + 1))} of ${number(total)})`}
           {recordedAt && (
             <>
               {" · "}

@@ -130,6 +130,7 @@ async function pageBefore(jobId: string, attempt: number, place: number, signal:
       if (text === "") break;
       window = appended(window, pageOf(text, next));
     }
-    if (window.text !== "" || from === 0) return window;
+    // Within a long piece, the first that begins after `from` may begin after the place too.
+    if ((window.text !== "" && window.start < place) || from === 0) return window;
   }
 }
