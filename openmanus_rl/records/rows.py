@@ -431,6 +431,7 @@ class Job(TypedDict):
     max_restarts: int
     exit_code: int | None
     cost_usd: float | None
+    earlier_cost_usd: float
     stop_requested_at: str | None
     owner_id: str | None
     started_at: str | None

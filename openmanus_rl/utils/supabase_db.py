@@ -5,6 +5,7 @@ from openmanus_rl.managers.checkpoints import EvaluationResultManager, ModelChec
 from openmanus_rl.managers.environments import EnvironmentManager
 from openmanus_rl.managers.evaluations import EvaluationManager
 from openmanus_rl.managers.groups import RolloutGroupManager
+from openmanus_rl.managers.jobs import JobManager, OrchestratorManager
 from openmanus_rl.managers.members import MemberManager
 from openmanus_rl.managers.metrics import MetricManager, MetricPoint
 from openmanus_rl.managers.queue import QueueManager
@@ -13,6 +14,7 @@ from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.status_history import StatusHistoryManager
 from openmanus_rl.managers.steps import TrainingStepManager
+from openmanus_rl.managers.sweeps import SweepManager
 from openmanus_rl.managers.tasks import TaskManager, ValidatorManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turn_parts import GenerationManager, ObservationManager
@@ -25,17 +27,20 @@ __all__ = [
     "EvaluationManager",
     "EvaluationResultManager",
     "GenerationManager",
+    "JobManager",
     "MemberManager",
     "MetricManager",
     "MetricPoint",
     "ModelCheckpointManager",
     "ObservationManager",
+    "OrchestratorManager",
     "QueueManager",
     "Refusal",
     "RewardManager",
     "RolloutGroupManager",
     "RolloutManager",
     "StatusHistoryManager",
+    "SweepManager",
     "TaskManager",
     "ToolCallManager",
     "TrainingRunManager",

@@ -37,6 +37,7 @@ create table public.jobs (
   max_restarts integer not null default 3 check (max_restarts >= 0),
   exit_code integer,
   cost_usd numeric check (cost_usd >= 0),
+  earlier_cost_usd numeric not null default 0 check (earlier_cost_usd >= 0),
   stop_requested_at timestamptz,
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   started_at timestamptz,
@@ -49,6 +50,8 @@ comment on column public.jobs.config is 'What was asked of the backend; see requ
 comment on column public.jobs.yaml is 'The task that SkyPilot is given, without secrets.';
 comment on column public.jobs.external_id is 'Its name at the backend, of this attempt.';
 comment on column public.jobs.host is 'The machine of a local job.';
+comment on column public.jobs.cost_usd is 'Of all attempts, where the backend tells.';
+comment on column public.jobs.earlier_cost_usd is 'Of the attempts before this one.';
 comment on column public.jobs.attempt is 'How often it was launched: attempts that were lost, and retries.';
 create unique index jobs_of_a_run on public.jobs (training_run_id, created_at desc, id);
 create unique index jobs_by_age on public.jobs (created_at desc, id);

@@ -78,12 +78,12 @@ grant execute on function internal.last_logged, internal.current_step, internal.
 
 -- Two columns of the table are computed where the run did not give them.
 create view public.run_overview with (security_invoker = true) as
-select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.config, r.summary, r.metadata, r.tags,
+select r.id, r.name, r.run_name, r.algorithm, r.environment, r.environment_version, r.description, r.config, r.summary, r.metadata, r.tags,
   r.status, r.status_message, r.status_change_id,
   internal.current_step(r.id, r.current_step, r.timeline > 0) as current_step,
   r.total_steps,
   internal.progress(r.id, r.current_step, r.timeline > 0, r.progress, r.total_steps) as progress,
-  r.timeline, r.rewinds, r.baseline_id, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
+  r.timeline, r.rewinds, r.stop_requested_at, r.baseline_id, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
   r.started_at, r.finished_at, r.created_at, r.updated_at,
   case
     when r.status = 'running'

@@ -8,7 +8,7 @@ as $$
   -- Remote ones are for SkyPilot only.
   values
     ('backend', 'text', null::numeric, null::numeric, false), ('metrics_interval', 'number', 1, 1e9, false), ('frame_interval', 'number', 0, 1e9, false),
-    ('max_restarts', 'number', 0, 1000, false), ('timeout_minutes', 'number', 1, 1e6, false), ('env', 'variables', null, null, false),
+    ('max_restarts', 'number', 0, 1000, false), ('timeout_minutes', 'number', 1, 1e6, false), ('stop_grace_seconds', 'number', 0, 86400, false), ('env', 'variables', null, null, false),
     ('infra', 'text', null, null, true), ('cloud', 'text', null, null, true), ('accelerator', 'text', null, null, true), ('use_spot', 'boolean', null, null, true),
     ('cpus', 'amount', null, null, true), ('memory', 'amount', null, null, true), ('disk_size_gb', 'number', 1, 1e5, true), ('image', 'text', null, null, true),
     ('autostop_minutes', 'number', 0, 1e5, true), ('package', 'text', null, null, true), ('extras', 'text', null, null, true), ('setup', 'text', null, null, true),
@@ -90,9 +90,10 @@ as $$
         -- The machine of a managed job is removed with the job; Slurm, which has no controller of managed jobs, gets a cluster.
         'autostop', case when config ->> 'infra' ilike 'slurm%' then jsonb_build_object('idle_minutes', coalesce((config ->> 'autostop_minutes')::integer, 5), 'down', true) end)))
     || jsonb_build_object(
-      'envs', jsonb_build_object('SUPABASE_URL', null, 'RUN_ID', run_id, 'OPENMANUS_RL_JOB_ID', job_id, 'OPENMANUS_RL_JOB_ATTEMPT', attempt::text,
-          'METRICS_INTERVAL', coalesce(config ->> 'metrics_interval', '100'), 'FRAME_INTERVAL', coalesce(config ->> 'frame_interval', '1000'))
-        || coalesce(config -> 'env', '{}'),
+      -- What says which run it is wins over variables of the same names.
+      'envs', coalesce(config -> 'env', '{}')
+        || jsonb_build_object('SUPABASE_URL', null, 'RUN_ID', run_id, 'OPENMANUS_RL_JOB_ID', job_id, 'OPENMANUS_RL_JOB_ATTEMPT', attempt::text,
+          'METRICS_INTERVAL', coalesce(config ->> 'metrics_interval', '100'), 'FRAME_INTERVAL', coalesce(config ->> 'frame_interval', '1000')),
       'secrets', jsonb_build_object('SUPABASE_SERVICE_ROLE_KEY', null)
         || (select coalesce(jsonb_object_agg(e, null), '{}') from jsonb_array_elements_text(coalesce(config -> 'secrets', '[]')) e),
       'setup', format(E'set -e\n[ -x "$HOME/openmanus-rl-training/bin/python" ] || "$HOME/.local/bin/uv" venv --quiet --python ''>=3.11'' "$HOME/openmanus-rl-training"\n'
@@ -169,8 +170,9 @@ begin
     raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: job %s is active; stop it first', run.id, active);
   elsif run.status = 'completed' then
     raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it has completed; clone it to train again', run.id);
-  elsif run.status = 'running' and run.heartbeat_at > now() - make_interval(secs => run.heartbeat_timeout_seconds) then
-    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it is running already', run.id);
+  -- One that was created as running, and not heard of since, is trained by nobody yet.
+  elsif run.status = 'running' and run.heartbeat_at > run.created_at and run.heartbeat_at > now() - make_interval(secs => run.heartbeat_timeout_seconds) then
+    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it is running already; stop it first, or clone it', run.id);
   end if;
   insert into public.jobs (id, training_run_id, backend, name, config, yaml, max_restarts, owner_id)
   values (job_id, run.id, asked ->> 'backend', run.name, asked, internal.as_yaml(internal.job_task(job_id, 1, run.id, asked)), internal.whole_number(asked, 'max_restarts', 0, 1000, 3), owner)
@@ -203,13 +205,12 @@ comment on function public.request_job is 'Ask for a job that trains a run; an o
 
 -- Stopping and retrying ---------------------------------------------------------------------------------------------------------
 
-create function internal.require_own_jobs(job_ids uuid[], owner uuid) returns void
+create function internal.check_own_jobs(job_ids uuid[], owner uuid) returns void
 language plpgsql security definer set search_path = ''
 as $$
 declare
   missing uuid;
 begin
-  perform 1 from public.jobs j where j.id = any (job_ids) order by j.id for update;
   select i into missing from unnest(job_ids) i where not exists (select 1 from public.jobs j where j.id = i) limit 1;
   if missing is not null then
     raise exception using errcode = 'OM404', column = 'job_id', message = format('job %s: unknown id', missing);
@@ -219,6 +220,17 @@ begin
   if missing is not null then
     raise exception using errcode = 'OM403', column = 'job_id', message = format('job %s: not yours to change; ask its owner or an admin', missing);
   end if;
+end
+$$;
+
+create function internal.require_own_jobs(job_ids uuid[], owner uuid) returns void
+language plpgsql security definer set search_path = ''
+as $$
+-- Lock jobs after their runs, as all that writes both does.
+begin
+  perform 1 from public.training_runs r where r.id in (select j.training_run_id from public.jobs j where j.id = any (job_ids)) order by r.id for update;
+  perform 1 from public.jobs j where j.id = any (job_ids) order by j.id for update;
+  perform internal.check_own_jobs(job_ids, owner);
 end
 $$;
 
@@ -287,7 +299,7 @@ begin
     raise exception using errcode = 'OM409', column = 'job_id', message = format('training run %s: it has completed; clone it to train again', job.training_run_id);
   end if;
   update public.jobs j set status = 'pending', attempt = j.attempt + 1, restarts = 0, stop_requested_at = null, exit_code = null, external_id = null, host = null,
-    orchestrator_id = null, yaml = internal.as_yaml(internal.job_task(j.id, j.attempt + 1, j.training_run_id, j.config))
+    orchestrator_id = null, started_at = null, earlier_cost_usd = coalesce(j.cost_usd, 0), yaml = internal.as_yaml(internal.job_task(j.id, j.attempt + 1, j.training_run_id, j.config))
   where j.id = of_job_id;
 end
 $$;
@@ -309,8 +321,8 @@ $$;
 comment on function public.retry_job is 'Put a failed or cancelled job back into the queue; its run goes on from its last checkpoint. Returns the job.';
 
 revoke execute on function internal.job_options, internal.option_problem, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml, internal.require_own_run,
-  internal.add_job, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job from public;
+  internal.add_job, internal.check_own_jobs, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job from public;
 grant execute on function internal.job_options, internal.option_problem, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml, internal.require_own_run,
-  internal.add_job, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job to authenticated, service_role;
+  internal.add_job, internal.check_own_jobs, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job to authenticated, service_role;
 revoke execute on function public.preview_job, public.request_job, public.stop_jobs, public.stop_run, public.retry_job from public, anon, authenticated, service_role;
 grant execute on function public.preview_job, public.request_job, public.stop_jobs, public.stop_run, public.retry_job to authenticated, service_role;

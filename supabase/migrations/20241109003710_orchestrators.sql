@@ -115,8 +115,11 @@ begin
   update internal.orchestrator_leases l set expires_at = clock_timestamp() + make_interval(secs => lease_seconds)
   where l.lease_id = any (lease_ids) and l.orchestrator_id = of_orchestrator_id;
   return (select coalesce(jsonb_agg(jsonb_build_object('lease_id', l.lease_id, 'subject_id', l.subject_id,
-      'stop_requested', coalesce(j.stop_requested_at is not null or j.training_run_id is null, s.status not in ('pending', 'running'), true))), '[]')
+      'stop_requested', case when s.id is null then j.stop_requested_at is not null or j.training_run_id is null else s.status not in ('pending', 'running') end,
+      -- Since its process began: a run that is to be resumed has ended before.
+      'run_ended_seconds', case when r.status not in ('pending', 'running') and r.finished_at >= a.began_at then extract(epoch from clock_timestamp() - r.finished_at) end)), '[]')
     from internal.orchestrator_leases l left join public.jobs j on j.id = l.subject_id left join public.sweeps s on s.id = l.subject_id
+      left join public.training_runs r on r.id = j.training_run_id left join internal.job_attempts a on a.job_id = j.id and a.attempt = j.attempt
     where l.lease_id = any (lease_ids) and l.orchestrator_id = of_orchestrator_id);
 end
 $$;
@@ -129,7 +132,7 @@ begin
   return jsonb_build_object('leases', internal.renew_leases(orchestrator_id, lease_ids, lease_seconds));
 end
 $$;
-comment on function public.renew_jobs is 'Renew an orchestrator''s leases of jobs and sweeps, which is its heartbeat. Returns {leases: [{lease_id, subject_id, stop_requested}]}; a lease that is missing was lost or has ended.';
+comment on function public.renew_jobs is 'Renew an orchestrator''s leases of jobs and sweeps, which is its heartbeat. Returns {leases: [{lease_id, subject_id, stop_requested, run_ended_seconds}]}; a lease that is missing was lost or has ended. `run_ended_seconds` is how long ago the run of a job ended in this attempt.';
 
 create function internal.drop_leases(of_orchestrator_id uuid, lease_ids uuid[]) returns integer
 language sql security definer set search_path = ''
@@ -196,7 +199,7 @@ begin
   update public.jobs j set status = coalesce(changes ->> 'status', j.status),
     status_message = case when changes ? 'message' then left(changes ->> 'message', 10000) when coalesce(changes ->> 'status', j.status) <> j.status then null else j.status_message end,
     external_id = coalesce(changes ->> 'external_id', j.external_id), yaml = coalesce(changes ->> 'yaml', j.yaml),
-    exit_code = coalesce((changes ->> 'exit_code')::integer, j.exit_code), cost_usd = coalesce((changes ->> 'cost_usd')::numeric, j.cost_usd)
+    exit_code = coalesce((changes ->> 'exit_code')::integer, j.exit_code), cost_usd = coalesce(j.earlier_cost_usd + (changes ->> 'cost_usd')::numeric, j.cost_usd)
   where j.id = job.id returning * into job;
   if not internal.is_active_job(job.status) then
     perform internal.end_run_of(job);
@@ -213,39 +216,41 @@ begin
   return to_jsonb(internal.change_job(lease_id, changes, internal.owner_to_match()));
 end
 $$;
-comment on function public.update_job is 'Tell how a job goes: {status, message, external_id, yaml, exit_code, cost_usd}, under its lease. With a final status the lease ends, and the run too if it had not. Returns the job.';
+comment on function public.update_job is 'Tell how a job goes: {status, message, external_id, yaml, exit_code, cost_usd}, under its lease. `cost_usd` is that of the present attempt. With a final status the lease ends, and the run too if it had not. Returns the job.';
 
-create function internal.restart(of_lease_id uuid, reason text, owner uuid) returns public.jobs
+create function internal.restart(of_lease_id uuid, of_attempt integer, reason text, owner uuid) returns public.jobs
 language plpgsql security definer set search_path = ''
 as $$
 declare
   job public.jobs := internal.lock_leased_job(of_lease_id);
 begin
   perform internal.require_own_jobs(array[job.id], owner);
-  if job.stop_requested_at is not null or job.training_run_id is null then
+  if job.attempt <> of_attempt then
+    return job;
+  elsif job.stop_requested_at is not null or job.training_run_id is null then
     return internal.change_job(of_lease_id, jsonb_build_object('status', 'cancelled', 'message', reason), owner);
   elsif job.restarts >= job.max_restarts then
     return internal.change_job(of_lease_id, jsonb_build_object('status', 'failed', 'message', format('%s, after %s restarts', reason, job.restarts)), owner);
   end if;
-  update public.jobs j set status = 'launching', status_message = reason, attempt = j.attempt + 1, restarts = j.restarts + 1, external_id = null, exit_code = null,
+  update public.jobs j set status = 'launching', status_message = reason, attempt = j.attempt + 1, restarts = j.restarts + 1, external_id = null, exit_code = null, earlier_cost_usd = coalesce(j.cost_usd, 0),
     yaml = internal.as_yaml(internal.job_task(j.id, j.attempt + 1, j.training_run_id, j.config))
   where j.id = job.id returning * into job;
   return job;
 end
 $$;
 
-create function public.restart_job(lease_id uuid, reason text) returns jsonb
+create function public.restart_job(lease_id uuid, attempt integer, reason text) returns jsonb
 language plpgsql set search_path = ''
 as $$
 declare
   job public.jobs;
 begin
   perform internal.require_editor('restart a job');
-  job := internal.restart(lease_id, reason, internal.owner_to_match());
+  job := internal.restart(lease_id, attempt, reason, internal.owner_to_match());
   return jsonb_build_object('job', to_jsonb(job), 'name', internal.job_name(job.id, job.attempt), 'task', internal.job_task(job.id, job.attempt, job.training_run_id, job.config));
 end
 $$;
-comment on function public.restart_job is 'An attempt was lost: begin the next, or end the job if it was asked to stop or has had its restarts. Returns {job, name, task}.';
+comment on function public.restart_job is 'An attempt was lost: begin the next, or end the job if it was asked to stop or has had its restarts. Repeated for the same attempt, it changes nothing. Returns {job, name, task}.';
 
 create function internal.begin(of_job_id uuid, of_attempt integer, of_token text, owner uuid) returns void
 language plpgsql security definer set search_path = ''
@@ -291,7 +296,7 @@ begin
   if of_job_id is null then
     raise exception using errcode = 'OM409', column = 'lease_id', message = format('lease %s: it was lost, or its job has ended', of_lease_id);
   end if;
-  perform internal.require_own_jobs(array[of_job_id], owner);
+  perform internal.check_own_jobs(array[of_job_id], owner);
   expected := coalesce((select g.start + g.bytes from public.job_logs g where g.job_id = of_job_id and g.attempt = of_attempt order by g.start desc limit 1), 0);
   -- Repeated, or from an orchestrator that knew less: the caller goes on from the answer.
   if start = expected and piece <> '' then

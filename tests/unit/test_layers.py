@@ -23,6 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": BASE | {"records", "transport", "local"},
     "connections": BASE | {"transport", "local"},
     "spool": BASE | {"records", "spool"},
+    # local, transport: the keys of the stack of this machine, and whether other machines can reach it.
+    "skypilot": BASE | {"transport", "local", "skypilot"},
 }
 _LOWER = BASE | {"records", "transport", "local", "connections"}
 MAY_IMPORT |= {
@@ -41,7 +43,12 @@ MAY_IMPORT |= {
     # sandboxes, verification: specs of environments and validators are checked when tasks are read.
     "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
-    | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
+    | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"}
+    | {"skypilot"},
+    # tasks: its archives hold code too. delivery, spool: what an ended process left is waited for.
+    "training": _LOWER
+    | {"managers", "media", "spool", "delivery", "recorder", "integrations", "environments", "tasks", "training"},
+    "jobs": _LOWER | {"managers", "jobs", "skypilot", "environments"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
     "utils": {"connections", "managers"},
     "cli": {path.stem for path in PACKAGE.iterdir()} - {"__main__", "utils", "integrations"} | BASE,

@@ -463,6 +463,8 @@ const trial = fields({
   finished_at: maybe(time),
   job_id: maybe(id),
   job_status: maybe(v.picklist(JOB_STATUSES)),
+  message: maybe(text),
+  seconds_since_end: maybe(number),
   value: maybe(double),
 });
 

@@ -307,14 +307,14 @@ isOneToOne: false
                   ]
                 },"jobs": {
                   Row: {
-                    "attempt": number,"backend": string,"config": NonNullable<Json>,"cost_usd": number | null,"created_at": string,"exit_code": number | null,"external_id": string | null,"finished_at": string | null,"host": string | null,"id": string,"max_restarts": number,"name": string | null,"orchestrator_id": string | null,"owner_id": string | null,"restarts": number,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"training_run_id": string | null,"updated_at": string,"yaml": string | null
+                    "attempt": number,"backend": string,"config": NonNullable<Json>,"cost_usd": number | null,"created_at": string,"earlier_cost_usd": number,"exit_code": number | null,"external_id": string | null,"finished_at": string | null,"host": string | null,"id": string,"max_restarts": number,"name": string | null,"orchestrator_id": string | null,"owner_id": string | null,"restarts": number,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"training_run_id": string | null,"updated_at": string,"yaml": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "attempt"?: number,"backend": string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
+                    "attempt"?: number,"backend": string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"earlier_cost_usd"?: number,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
                   }
                   Update: {
-                    "attempt"?: number,"backend"?: string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
+                    "attempt"?: number,"backend"?: string,"config"?: NonNullable<Json>,"cost_usd"?: number | null,"created_at"?: string,"earlier_cost_usd"?: number,"exit_code"?: number | null,"external_id"?: string | null,"finished_at"?: string | null,"host"?: string | null,"id"?: string,"max_restarts"?: number,"name"?: string | null,"orchestrator_id"?: string | null,"owner_id"?: string | null,"restarts"?: number,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"training_run_id"?: string | null,"updated_at"?: string,"yaml"?: string | null
                   }
                   Relationships: [
                     {
@@ -1115,14 +1115,14 @@ isOneToOne: false
                   ]
                 },"run_overview": {
                   Row: {
-                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Update: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Relationships: [
                     {
@@ -1269,7 +1269,7 @@ isOneToOne: false
 { Args: { "config"?: Json,"run_id": string }; Returns: Json
                            },
 "prune_trial":
-{ Args: { "lease_id": string,"reason"?: string,"trial": number }; Returns: boolean
+{ Args: { "lease_id": string,"trial": number }; Returns: boolean
                            },
 "queue_overview":
 { Args: { "listed"?: number }; Returns: Json
@@ -1308,7 +1308,7 @@ isOneToOne: false
 { Args: { "sweep": Json }; Returns: Json
                            },
 "restart_job":
-{ Args: { "lease_id": string,"reason": string }; Returns: Json
+{ Args: { "attempt": number,"lease_id": string,"reason": string }; Returns: Json
                            },
 "resume_run":
 { Args: { "change_id": string,"known_metric_step"?: number,"known_rewinds"?: Json,"known_step"?: number,"known_timeline"?: number,"may_begin"?: boolean,"rewind_to_last"?: boolean,"rewind_to_step"?: number,"run_id": string }; Returns: Json

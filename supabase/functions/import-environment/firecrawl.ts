@@ -60,7 +60,7 @@ export async function scrape(service: Service, url: string, prompt: string, sche
   return {
     json: isObject(data.json) ? data.json : {},
     title: typeof metadata.title === "string" ? metadata.title : null,
-    urls: [metadata.sourceURL, metadata.url].filter((each) => typeof each === "string" && each !== ""),
+    urls: [metadata.sourceURL, metadata.url].filter((each): each is string => typeof each === "string" && each !== ""),
   };
 }
 

@@ -106,14 +106,17 @@ class Trained:
 
     def _sweeps(self) -> None:
         asked = {"name": "s", "method": "grid", "template": TEMPLATE, "metric": "reward", "max_trials": 3}
-        sweep = self.ask("request_sweep", sweep={**asked, "space": {"seed": {"values": [0, 1]}}, "max_concurrent": 3})
+        sweep = self.ask(
+            "request_sweep", sweep={**asked, "space": {"seed": {"values": [0, 1, 2]}}, "max_concurrent": 3}
+        )
         claims = self.ask("claim_sweeps", orchestrator_id=self.orchestrator_id)["claims"]
         lease_id = next(UUID(one["lease_id"]) for one in claims if one["sweep"]["id"] == sweep["id"])
         runs = [
             self.ask("add_trial", lease_id=lease_id, trial=n, parameters={"seed": n})["training_run_id"]
             for n in range(3)
         ]
-        self.ask("prune_trial", lease_id=lease_id, trial=0)
+        for number in (0, 2):
+            self.ask("prune_trial", lease_id=lease_id, trial=number)
         self.db.execute("delete from public.training_runs where id = %s", [runs[0]])
         self.ask("add_trial", lease_id=lease_id, trial=0, parameters={"seed": 0})
         run = {"id": runs[1], "current_step": 3, "progress": 0.3}

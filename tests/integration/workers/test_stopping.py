@@ -161,14 +161,20 @@ def test_a_worker_that_gets_its_lost_rollout_again_ends_the_old_attempt_first(qu
     worker = queue.work("--until-idle", "--max-workers", "2")
     queue.await_status(rollout, "running")
 
+    [slot] = [one for one in psutil.Process(worker.pid).children() if "slot_process" in " ".join(one.cmdline())]
+    slot.suspend()
     # Before the worker renews it, which it does every few seconds.
     queue.rows("update internal.leases set expires_at = now() - interval '1 second' returning rollout_id")
     queue.rows("select internal.reclaim_expired()")
+    queue.await_status(rollout, "provisioning")
+    time.sleep(4)
+    slot.resume()
     out, _ = worker.communicate(timeout=120)
 
     [row] = queue.rows("select status, attempt, step_count, error from public.rollouts where id = %s", rollout)
     assert (row["status"], row["attempt"], row["step_count"]) == ("success", 2, 4), (row, out)
-    # With both in one folder, the end of the first would remove the file of the second.
+    # Both work in one folder: the end of the first would remove the file of the second.
+    assert out.index("cancelled after") < out.rindex("begins:"), out
     [turn] = queue.rows(
         "select o.observation from public.agent_states o where o.rollout_id = %s and o.step_number = 3", rollout
     )

@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 
 from openmanus_rl.managers.base import EditableManager, Manager
-from openmanus_rl.records.rows import ROW_TYPES, Member, StatusChange, Worker
+from openmanus_rl.records.rows import ROW_TYPES, Job, Member, Orchestrator, StatusChange, Sweep, Worker
 from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
@@ -36,6 +36,21 @@ MANAGERS: dict[str, set[str]] = {
     },
     "EvaluationResultManager": {"get_result", "list_results", "log_result"},
     "GenerationManager": {"get_generation", "get_prompt_ids", "list_generations", "log_generation"},
+    "JobManager": {
+        "append_log",
+        "begin_attempt",
+        "find_by_digits",
+        "get_job",
+        "list_jobs",
+        "preview_job",
+        "read_log_end",
+        "read_logs",
+        "request_job",
+        "restart_job",
+        "retry_job",
+        "stop_jobs",
+        "update_job",
+    },
     "MemberManager": {"find_member", "get_member", "list_members", "remove_member", "save_member"},
     "MetricManager": {"append", "get_series", "list_names", "log"},
     "ModelCheckpointManager": {
@@ -48,6 +63,7 @@ MANAGERS: dict[str, set[str]] = {
         "save_checkpoint",
     },
     "ObservationManager": {"get_observation", "list_observations", "log_observation"},
+    "OrchestratorManager": {"claim", "list_orchestrators", "register", "renew", "retire"},
     "QueueManager": {
         "cancel_rollouts",
         "claim",
@@ -79,6 +95,17 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "StatusHistoryManager": {"get_change", "list_changes"},
+    "SweepManager": {
+        "add_trial",
+        "claim",
+        "get_sweep",
+        "list_sweeps",
+        "prune_trial",
+        "request_sweep",
+        "stop_sweep",
+        "sweep_overview",
+        "update_sweep",
+    },
     "TaskManager": {
         "delete_task",
         "find_task",
@@ -102,6 +129,7 @@ MANAGERS: dict[str, set[str]] = {
         "heartbeat",
         "list_rewinds",
         "list_runs",
+        "stop_run",
         "update_run",
         "update_status",
     },
@@ -178,7 +206,15 @@ def test_a_manager_of_what_can_change_updates_it(name: str) -> None:
 def test_a_manager_returns_rows_of_its_table(name: str) -> None:
     manager = getattr(supabase_db, name)
 
-    row_types = {**ROW_TYPES, "members": Member, "status_history": StatusChange, "workers": Worker}
+    row_types = {
+        **ROW_TYPES,
+        "jobs": Job,
+        "members": Member,
+        "orchestrators": Orchestrator,
+        "status_history": StatusChange,
+        "sweeps": Sweep,
+        "workers": Worker,
+    }
     assert manager.row_type is row_types[manager.table]
     assert manager.using(Client.from_url_and_key("http://supabase.test", "sb_secret_x")).row_type is manager.row_type
 

@@ -1,0 +1,1 @@
+"""Where jobs run: as processes of this machine, or through SkyPilot."""
