@@ -88,7 +88,7 @@ as $$
       'resources', jsonb_build_object('infra', coalesce(config ->> 'infra', config ->> 'cloud'), 'accelerators', config ->> 'accelerator', 'use_spot', config -> 'use_spot',
         'cpus', config ->> 'cpus', 'memory', config ->> 'memory', 'disk_size', config -> 'disk_size_gb', 'image_id', config ->> 'image',
         -- The machine of a managed job is removed with the job; Slurm, which has no controller of managed jobs, gets a cluster.
-        'autostop', case when config ->> 'infra' ilike 'slurm%' then jsonb_build_object('idle_minutes', coalesce((config ->> 'autostop_minutes')::integer, 5), 'down', true) end)))
+        'autostop', case when coalesce(config ->> 'infra', config ->> 'cloud') ilike 'slurm%' then jsonb_build_object('idle_minutes', coalesce((config ->> 'autostop_minutes')::integer, 5), 'down', true) end)))
     || jsonb_build_object(
       -- What says which run it is wins over variables of the same names.
       'envs', coalesce(config -> 'env', '{}')
