@@ -27,6 +27,7 @@ from benchmarks.report import print_table
 from benchmarks.stack import Stack, run_json, running_stack, temporary_folder
 from benchmarks.writers.lines import keep_offline
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
+from openmanus_rl.training.callbacks import Metrics
 
 _PLAIN = "no logging"
 _ENVIRONMENTS = 8
@@ -61,6 +62,10 @@ _VARIANTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "TensorBoard": lambda folder: {"tensorboard_log": str(folder)},
     "W&B offline": _wandb,
     "ours": lambda _: {"callbacks": [OpenManusCallback(name="bench")]},
+    "ours, training service": lambda _: {
+        "callbacks": [Metrics(100), OpenManusCallback(name="bench")],
+        "log_interval": None,
+    },
     "ours, all turns": lambda _: {"callbacks": [OpenManusCallback(name="bench", turn_interval_episodes=1)]},
 }
 
@@ -71,10 +76,11 @@ def _train(variant: str, steps: int, folder: Path) -> Measured:
     options = _VARIANTS[variant](folder)
     clock = Clock()
     callbacks = [*options.pop("callbacks", []), clock]
+    schedule = {"log_interval": options.pop("log_interval")} if "log_interval" in options else {}
     env = make_vec_env("CartPole-v1", n_envs=_ENVIRONMENTS, seed=1)
     settings: dict[str, Any] = {"n_steps": 256, "batch_size": 2048, "n_epochs": 1, "device": "cpu", "seed": 1}
     PPO("MlpPolicy", env, **settings).learn(4096)
-    PPO("MlpPolicy", env, **settings, **options).learn(steps, callback=callbacks)
+    PPO("MlpPolicy", env, **settings, **options).learn(steps, callback=callbacks, **schedule)
     return clock.measured
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent
 PYTHON = Path(sys.executable)
 """The interpreter that runs this package."""
+MARK = "OPENMANUS_RL_SLOT"
+"""The variable by which a worker finds what agents started. Processes of this package are none of theirs."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -30,7 +32,7 @@ def script(path: Path, *arguments: str) -> list[str]:
 
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment for such a process, without the working directory among its import paths."""
-    variables = {**os.environ, **more}
+    variables = {name: value for name, value in os.environ.items() if name != MARK} | more
     # An empty entry is the working directory: `PYTHONPATH=$PYTHONPATH:/more` makes one by accident.
     paths = [
         path for path in variables.get("PYTHONPATH", "").split(os.pathsep) if path and os.path.normpath(path) != "."

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Take the README's pictures of the dashboard: a new stack, two demo runs, a real browser.
+"""Take the pictures of the dashboard: a new stack, two demo runs, rollouts on demand, a real browser.
 
 Run it with .venv/bin/python once scripts/test has installed what it needs.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 from rich.progress import track
@@ -25,12 +28,40 @@ PICTURES = ROOT / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
-def run_cli(home: Path, *arguments: str) -> Any:
+COLORS = ("red", "blue", "green", "yellow", "black", "white")
+# How often each model of the pictures finds the room.
+SKILL = {"policy, step 0": 0.1, "policy, step 100": 0.35, "policy, step 200": 0.7}
+
+
+class Guesser:
+    """An agent for the pictures: it looks around for a while, and then may name the right room."""
+
+    sees_solution = False
+
+    def __init__(self, *, model: str | None = None, options: dict[str, Any] | None = None) -> None:
+        self.skill = SKILL[str(model)]
+        self.seconds = float((options or {}).get("seconds", 0))
+
+    def run(self, task: Any, environment: Any, recorder: Any) -> str:
+        """Return a room."""
+        del environment
+        for room in ("hall", "bath", "kitchen"):
+            recorder.log_turn(observation=f"You are in the {room}.", action="look", thought=task.description)
+            recorder.add_usage(input_tokens=400, output_tokens=20, cost_usd=0.0004)
+        for _second in range(int(self.seconds)):
+            recorder.check_limits()
+            time.sleep(1)
+        return "kitchen" if random.random() < self.skill else "bath"
+
+
+def environment_of(home: Path) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("SUPABASE_", "DATABASE_URL"))}
+    return env | {"OPENMANUS_RL_HOME": str(home), "PYTHONPATH": str(ROOT / "scripts")}
+
+
+def run_cli(home: Path, *arguments: str) -> Any:
     command = [sys.executable, "-m", "openmanus_rl", *arguments, "--json"]
-    done = subprocess.run(
-        command, env=env | {"OPENMANUS_RL_HOME": str(home)}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=environment_of(home), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"`openmanus-rl {' '.join(arguments)}` failed:\n{done.stderr}")
     return json.loads(done.stdout)
@@ -54,9 +85,46 @@ def stack() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def pages(demo: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[str, str]]:
+def start_worker(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "openmanus_rl", "worker", "--name", name, *arguments]
+    return subprocess.Popen(command, env=environment_of(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ask(home: Path, model: str, *arguments: str) -> Any:
+    return run_cli(home, "rollouts", "new", "--agent", "take_screenshots:Guesser", "--model", model, *arguments)
+
+
+@contextmanager
+def busy_queue(home: Path) -> Iterator[str]:
+    """Rollouts that have ended, run and wait on two workers; yields the id of the task that has a pass@k."""
+    tasks = [
+        {"id": f"ball-{n}", "task": f"In which room is the {color} ball?", "answer": "kitchen"}
+        for n, color in enumerate(COLORS)
+    ]
+    (home / "tasks.json").write_text(json.dumps(tasks))
+    run_cli(home, "tasks", "import", str(home / "tasks.json"), "--environment", "house")
+    for model in SKILL:
+        rollouts = ask(home, model, "--task", "ball-0", "--attempts", "16", "--environment", "none")
+    start_worker(home, "first", "--max-workers", "8", "--until-idle").wait()
+    every = [part for n in range(len(COLORS)) for part in ("--task", f"ball-{n}")]
+    for model in list(SKILL)[1:]:
+        ask(home, model, *every, "--environment", "none", "--option", "seconds=600")
+    workers = [start_worker(home, "gpu-1", "--max-workers", "4"), start_worker(home, "gpu-2", "--max-workers", "2")]
+    try:
+        time.sleep(20)
+        yield rollouts["rollouts"][0]["task_id"]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def pages(
+    demo: dict[str, Any], other: dict[str, Any], browsing: list[dict[str, Any]], task: str
+) -> dict[str, tuple[str, str]]:
     """Return for each picture the page and what must be on it before it is taken."""
     run, rollout = demo["run_id"], demo["example_rollout_id"]
+    requested = urlencode({"at": browsing[0]["created_at"]})
     return {
         "runs": ("/runs", "table"),
         "run": (f"/runs/{run}?with={other['run_id']}", ".uplot"),
@@ -64,6 +132,10 @@ def pages(demo: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[str, s
         "evaluations": (f"/runs/{run}?tab=evaluations", "table"),
         "rollout": (f"/rollouts/{rollout}", "article"),
         "rollouts": ("/rollouts?text=locked", "table"),
+        "queue": ("/queue", "table"),
+        "watch": (f"/queue/watch?{requested}", "article"),
+        "task": (f"/tasks/{task}", ".uplot"),
+        "video": (f"/rollouts/{browsing[0]['id']}", "video"),
     }
 
 
@@ -72,6 +144,13 @@ def take(page: Page, name: str, path: str, mark: str) -> None:
     page.locator(mark).first.wait_for()
     page.get_by_text("Live", exact=True).wait_for()
     page.wait_for_timeout(1_500)
+    if name == "video":
+        page.get_by_role("link", name="Turn 2").click()
+        page.wait_for_timeout(1_500)
+    if name == "task":
+        page.locator(mark).first.evaluate("chart => chart.scrollIntoView({ block: 'end' })")
+        page.mouse.wheel(0, 60)
+        page.wait_for_timeout(500)
     page.screenshot(path=PICTURES / f"{name}.png")
 
 
@@ -90,13 +169,15 @@ def main() -> None:
     if program is None:
         sys.exit("There is no Chromium; on Debian: apt-get install chromium")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with stack() as home, sync_playwright() as play:
+    with stack() as home, sync_playwright() as play, ExitStack() as queue:
         other = run_cli(home, "demo", "--seed", "7", "--steps", "20", "--name", "fetch things, seed 7")
         demo = run_cli(home, "demo", "--seed", "1", "--steps", "30", "--name", "fetch things, seed 1")
         link = run_cli(home, "dashboard")["dashboard_url"]
+        browsing = run_cli(home, "demo", "--rollouts")["rollouts"]
+        task = queue.enter_context(busy_queue(home))
         browser = play.chromium.launch(executable_path=program, args=FLAGS)
         signed_in = sign_in(browser, link)
-        chosen = pages(demo, other)
+        chosen = pages(demo, other, browsing, task)
         for scheme, names in {"light": list(chosen), "dark": ["run", "rollout"]}.items():
             context = browser.new_context(
                 base_url=link.split("#")[0],

@@ -13,11 +13,9 @@ from rich.table import Table
 from openmanus_rl.cli.charts import plot
 from openmanus_rl.cli.console import messages, output, phases, print_facts, print_json
 from openmanus_rl.cli.rendering import status_text
-from openmanus_rl.cli.stack import dashboard_fact, dashboard_link
+from openmanus_rl.cli.stack import dashboard_fact, dashboard_page
 from openmanus_rl.connections import get_client
 from openmanus_rl.demo.train import DEFAULT_STEPS, DemoResult, train
-from openmanus_rl.local import launch
-from openmanus_rl.local.home import Home
 from openmanus_rl.settings import load_settings
 
 _CURVE_COLUMNS = 60
@@ -59,7 +57,7 @@ def demo(
         _play_rollouts(as_json=as_json)
         return
     result = _train_with_progress(steps=steps, seed=seed, name=name)
-    dashboard_url = _dashboard_url(f"runs/{result.run_id}")
+    dashboard_url = dashboard_page(f"runs/{result.run_id}")
     if as_json:
         print_json(_report(result, dashboard_url))
     else:
@@ -95,7 +93,7 @@ def _play_rollouts(*, as_json: bool) -> None:
     from openmanus_rl.demo.rollouts import play
 
     played = play(load_settings(), tell=(lambda _event: None) if as_json else tell)
-    dashboard_url = _dashboard_url("rollouts")
+    dashboard_url = dashboard_page("rollouts")
     if as_json:
         print_json({"rollouts": played.rollouts, "dashboard_url": dashboard_url})
         return
@@ -110,15 +108,6 @@ def _play_rollouts(*, as_json: bool) -> None:
         output.print("\n[bold]Where to look[/]")
         facts = {"A rollout, turn by turn": f"openmanus-rl rollouts show {played.rollouts[0]['id']}"}
         print_facts(facts | dashboard_fact(dashboard_url))
-
-
-def _dashboard_url(page: str) -> str | None:
-    """Return a link that signs in and opens a page."""
-    settings = load_settings()
-    running = launch.find_running(Home(settings.home.resolve()))
-    if running is None or settings.url not in (None, running.url):
-        return None
-    return dashboard_link(running).replace(running.dashboard_url, f"{running.dashboard_url}{page}", 1)
 
 
 def _report(result: DemoResult, dashboard_url: str | None) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,8 @@ __all__ = [
     "RewoundOption",
     "check_choice",
     "order_from",
+    "read_json_or_text",
+    "read_pair",
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
@@ -35,3 +38,23 @@ def order_from(sort: str, columns: Mapping[str, str]) -> str:
     name = sort.removeprefix("-")
     check_choice("--sort", name, list(columns))
     return f"-{columns[name]}" if sort.startswith("-") else columns[name]
+
+
+def read_pair(option: str, text: str) -> tuple[str, Any]:
+    """Return the name and value of NAME=VALUE; what is no JSON is text."""
+    name, mark, value = text.partition("=")
+    if not name or not mark:
+        raise typer.BadParameter(f"{text!r}: NAME=VALUE is expected", param_hint=option)
+    return name, read_json_or_text(value)
+
+
+def read_json_or_text(text: str) -> Any:
+    """Return the value of a JSON text; of any other text, the text itself."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError:
+        return text
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,4 +1,4 @@
-"""Find a run, a rollout or a job by its id, the start of its id, or its name."""
+"""Find a run, a rollout, a job or a sweep by its id, the start of its id, or its name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from openmanus_rl.errors import ConflictError, NotFoundError
 from openmanus_rl.managers.jobs import JobManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
-from openmanus_rl.records.rows import Job, Rollout, RunOverview
+from openmanus_rl.managers.sweeps import SweepManager
+from openmanus_rl.records.rows import Job, Rollout, RunOverview, Sweep
 from openmanus_rl.transport.filters import Filter, Page
 
-__all__ = ["find_job", "find_rollout", "find_run"]
+__all__ = ["find_job", "find_rollout", "find_run", "find_sweep"]
 
 RowT = TypeVar("RowT", bound=Mapping[str, Any])
 
@@ -54,6 +55,16 @@ def find_job(reference: str) -> Job:
         lambda condition: JobManager.list_jobs(filters=condition, limit=_SHOWN_CANDIDATES + 1),
         noun="job",
         way_out="list them with `openmanus-rl jobs list`; give an id or its first characters",
+    )
+
+
+def find_sweep(reference: str) -> Sweep:
+    """Return the sweep with this id or start of an id; no match or several are an error."""
+    return _find_by_id(
+        reference,
+        lambda condition: SweepManager.list_sweeps(filters=condition, limit=_SHOWN_CANDIDATES + 1),
+        noun="sweep",
+        way_out="list them with `openmanus-rl sweeps list`; give an id or its first characters",
     )
 
 

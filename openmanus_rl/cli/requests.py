@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from openmanus_rl.cli.console import messages, output, print_json
-from openmanus_rl.cli.options import JsonOption
+from openmanus_rl.cli.options import JsonOption, read_pair
 from openmanus_rl.cli.references import find_rollout, find_run
 from openmanus_rl.cli.rendering import new_table, print_table, shortened, status_text
 from openmanus_rl.managers.queue import QueueManager, RequestOptions
@@ -202,7 +201,7 @@ def _options(
         "priority": priority,
         "seed": seed,
         "limits": _limits(limit or []) or None,
-        "agent_options": dict(_pair("--option", text) for text in option or []) or None,
+        "agent_options": dict(read_pair("--option", text) for text in option or []) or None,
         "training_run_id": None if run is None else find_run(run)["id"],
     }
 
@@ -210,28 +209,13 @@ def _options(
 def _limits(given: Sequence[str]) -> dict[str, float]:
     limits: dict[str, float] = {}
     for text in given:
-        name, value = _pair("--limit", text)
+        name, value = read_pair("--limit", text)
         if name not in _LIMITS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(_LIMITS)}", param_hint="--limit")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise typer.BadParameter(f"{text!r}: a number is expected after the =", param_hint="--limit")
         limits[name] = value
     return limits
-
-
-def _pair(option: str, text: str) -> tuple[str, Any]:
-    """Return the name and value of NAME=VALUE; what is no JSON is text."""
-    name, mark, value = text.partition("=")
-    if not name or not mark:
-        raise typer.BadParameter(f"{text!r}: NAME=VALUE is expected", param_hint=option)
-    try:
-        return name, json.loads(value, parse_constant=_refuse_constant)
-    except ValueError:
-        return name, value
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _ids(references: Sequence[str]) -> list[str]:

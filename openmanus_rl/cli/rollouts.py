@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from openmanus_rl.cli import requests
+from openmanus_rl.cli import requests, watching
 from openmanus_rl.cli.console import output, print_facts, print_json
 from openmanus_rl.cli.options import (
     EnvironmentOption,
@@ -146,6 +146,7 @@ def show(
     _print_verdicts(details)
 
 
+app.command()(watching.watch)
 app.command()(requests.cancel)
 app.command()(requests.retry)
 app.command()(requests.delete)

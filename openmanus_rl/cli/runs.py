@@ -1,4 +1,4 @@
-"""`runs`: list, show, compare and delete training runs."""
+"""`runs`: list, show, compare, stop and delete training runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from openmanus_rl.managers.storage.buckets import EVALUATION_RESULTS, LOGS, MEDI
 from openmanus_rl.records.rows import RunOverview
 from openmanus_rl.records.statuses import RunStatus
 
-app = typer.Typer(no_args_is_help=True, help="List, show, compare and delete training runs.")
+app = typer.Typer(no_args_is_help=True, help="List, show, compare, stop and delete training runs.")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="An id, the first characters of an id, or a run_name.")]
 
@@ -154,6 +154,20 @@ def compare(
         if len(set(values)) > 1:
             table.add_row(f"config {escape(key)}", *(escape(shortened(value, 40)) for value in values))
     print_table(table)
+
+
+@app.command()
+def stop(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Ask a run to stop: it ends after the current step, with a checkpoint, and can be resumed.
+
+    \b
+    openmanus-rl runs stop my-run-name
+    """
+    row = TrainingRunManager.stop_run(find_run(run)["id"])
+    if as_json:
+        print_json(row)
+    else:
+        output.print(f"Asked {escape(row['name'])} to stop; `openmanus-rl runs show {row['id']}` shows when it has")
 
 
 @app.command()

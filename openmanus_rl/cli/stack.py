@@ -144,6 +144,15 @@ def dashboard_link(running: StackInfo) -> str:
         return running.dashboard_url
 
 
+def dashboard_page(page: str) -> str | None:
+    """Return a link that signs in and opens a page, such as `runs/ID`; None without an embedded stack."""
+    settings = load_settings()
+    running = launch.find_running(_home(settings))
+    if running is None or settings.url not in (None, running.url):
+        return None
+    return dashboard_link(running).replace(running.dashboard_url, f"{running.dashboard_url}{page}", 1)
+
+
 def _home(settings: Settings) -> Home:
     return Home(settings.home.resolve())
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from openmanus_rl.cli.console import messages, output, phases, print_error, print_json
 from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.settings import load_settings
+from openmanus_rl.skypilot.package import find_package
+from openmanus_rl.skypilot.sdk import SkyPilot
+from openmanus_rl.skypilot.secrets import find_secrets
+from openmanus_rl.skypilot.task import as_yaml
 from openmanus_rl.workers.launching.fleet import Fleet
-from openmanus_rl.workers.launching.package import find_package
-from openmanus_rl.workers.launching.skypilot import SkyPilot
-from openmanus_rl.workers.launching.task import Launch, find_secrets, new_name
+from openmanus_rl.workers.launching.task import Launch, new_name
 
 __all__ = ["launch"]
 
@@ -94,7 +95,7 @@ def launch(
     if dry_run:
         task = asked.task(asked.names[0], url=url, secrets=list(secrets))
         SkyPilot().check(task)
-        print_json(task) if as_json else typer.echo(_yaml(task), nl=False)
+        print_json(task) if as_json else typer.echo(as_yaml(task), nl=False)
         return
     with phases(f"Starting {count} workers, {asked.names[0]} to {asked.names[-1]}"):
         try:
@@ -118,16 +119,3 @@ def _report(asked: Launch, failures: dict[str, str], *, as_json: bool) -> None:
         output.print("[dim]`openmanus-rl workers list` shows them; they end when there is no work for them[/]")
     if failures:
         raise typer.Exit(1)
-
-
-def _yaml(task: dict[str, Any]) -> str:
-    # SkyPilot depends on it.
-    yaml = importlib.import_module("yaml")
-    dumper_class = type("Dumper", (yaml.SafeDumper,), {})
-
-    def represent(dumper: Any, text: str) -> Any:
-        # Scripts as blocks.
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-    yaml.add_representer(str, represent, Dumper=dumper_class)
-    return str(yaml.dump(task, Dumper=dumper_class, sort_keys=False, allow_unicode=True, width=1000))

@@ -8,12 +8,13 @@ from typing import Any
 from openmanus_rl.errors import InvalidInput, UnsupportedError
 from openmanus_rl.spool.files import LEASE_FIELD
 
-__all__ = ["Batch", "Load", "load_in_parts", "without_leases"]
+__all__ = ["Batch", "Load", "load_in_parts", "load_under_leases"]
 
 Batch = dict[str, list[dict[str, Any]]]
 """Records by kind."""
 Load = Callable[[Batch], list[dict[str, Any]]]
 """Writes a batch in one transaction, and returns what was refused."""
+LoadUnderLeases = Callable[[Batch, list[str]], list[dict[str, Any]]]
 
 
 def load_in_parts(batch: Batch, load: Load) -> list[dict[str, Any]]:
@@ -44,7 +45,45 @@ def _load_part(batch: Batch, places: list[tuple[str, int]], load: Load) -> list[
     return [{**refusal, "index": refusal["index"] + first[refusal["kind"]]} for refusal in load_in_parts(part, load)]
 
 
-def without_leases(batch: Batch) -> tuple[Batch, list[str]]:
+def load_under_leases(batch: Batch, load: LoadUnderLeases) -> list[dict[str, Any]]:
+    """Load a batch under the leases of its records, and return what was refused.
+
+    The database takes a record if one of the batch's leases is that of its rollout. A worker that lost a rollout may
+    have got it again: the records of both attempts then go one after the other, so that none is taken for the other's.
+    """
+    plain, leases = _without_leases(batch)
+    rounds = _rounds(batch) if len(leases) > 1 else {}
+    if not any(rounds.values()):
+        return load(plain, leases)
+    refused: list[dict[str, Any]] = []
+    for number in range(max(rounds.values()) + 1):
+        places = {
+            kind: [
+                place for place, record in enumerate(records) if rounds.get(record.get(LEASE_FIELD, ""), 0) == number
+            ]
+            for kind, records in batch.items()
+        }
+        part = {kind: [plain[kind][place] for place in chosen] for kind, chosen in places.items() if chosen}
+        found = load(part, [lease for lease in leases if rounds.get(lease, 0) == number])
+        refused += [{**one, "index": places[one["kind"]][one["index"]]} for one in found]
+    return refused
+
+
+def _rounds(batch: Batch) -> dict[str, int]:
+    """Return, for each lease, how many other leases of its rollout come before it."""
+    of_rollouts: dict[str, list[str]] = {}
+    for kind, records in batch.items():
+        for record in records:
+            rollout = record.get("id") if kind == "rollouts" else record.get("rollout_id")
+            lease = record.get(LEASE_FIELD)
+            if rollout is not None and lease is not None:
+                leases = of_rollouts.setdefault(rollout, [])
+                if lease not in leases:
+                    leases.append(lease)
+    return {lease: number for leases in of_rollouts.values() for number, lease in enumerate(leases)}
+
+
+def _without_leases(batch: Batch) -> tuple[Batch, list[str]]:
     """Return a batch without the field that names the lease of a worker's record, and these leases.
 
     The records themselves keep it: a refused one that is sent again must not be taken for somebody else's.

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openmanus_rl.delivery.batches import Batch, Load, load_in_parts, without_leases
+from openmanus_rl.delivery.batches import Batch, Load, load_in_parts, load_under_leases
 from openmanus_rl.delivery.ending import Ending
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
@@ -223,8 +223,8 @@ class Courier:
         return load_in_parts(batch, self._load_part)
 
     def _load_part(self, batch: Batch) -> list[dict[str, Any]]:
-        plain, leases = without_leases(batch)
-        return self._connected().load(plain, leases) if leases else self._connected().load(batch)
+        sink = self._connected()
+        return load_under_leases(batch, lambda part, leases: sink.load(part, leases) if leases else sink.load(part))
 
 
 @dataclass

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
@@ -16,9 +17,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from openmanus_rl.errors import NotFoundError
 from openmanus_rl.integrations._sb3_model import algorithm_of
+from openmanus_rl.managers.storage.buckets import BUCKETS, MODEL_CHECKPOINTS
 from openmanus_rl.recorder import Run
 
-__all__ = ["load_replay_buffer", "load_vec_normalize", "save_checkpoint"]
+__all__ = ["checkpoint_entry", "load_replay_buffer", "load_vec_normalize", "save_checkpoint"]
 
 _logger = logging.getLogger(__name__)
 
@@ -26,20 +28,40 @@ _logger = logging.getLogger(__name__)
 _VEC_NORMALIZE = "vecnormalize.pkl"
 _REPLAY_BUFFER = "replay_buffer.pkl"
 
+_MOST_BYTES = BUCKETS[MODEL_CHECKPOINTS].limit_bytes
+
 AnyPath = str | PathLike[str]
 
 
-def save_checkpoint(run: Run, model: BaseAlgorithm, *, step: int, vec_normalize: bool, replay_buffer: bool) -> None:
-    """Record a checkpoint of the model; log a warning if its file cannot be written."""
+def save_checkpoint(
+    run: Run,
+    model: BaseAlgorithm,
+    *,
+    step: int,
+    vec_normalize: bool,
+    replay_buffer: bool,
+    entries: Mapping[str, bytes] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> str | None:
+    """Record a checkpoint of the model and return its id; log a warning and return None if it cannot be written.
+
+    `entries` are further files to add. A replay buffer that would make the file too large to store is left out.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix="openmanus-rl-checkpoint-") as folder:
             path = Path(folder) / "model.zip"
-            model.save(path)
-            contents = _add(path, model, vec_normalize=vec_normalize, replay_buffer=replay_buffer)
-            metadata = {"algorithm": algorithm_of(model), "contents": ["model", *contents]}
-            run.log_checkpoint(step, step=step, file=path, metadata=metadata)
+            contents = _write(path, model, vec_normalize=vec_normalize, replay_buffer=replay_buffer)
+            if path.stat().st_size > _MOST_BYTES and replay_buffer:
+                _logger.warning("checkpoint of step %d: saved without the replay buffer, which is too large", step)
+                contents = _write(path, model, vec_normalize=vec_normalize, replay_buffer=False)
+            with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+                for name, content in (entries or {}).items():
+                    archive.writestr(name, content)
+            told = {"algorithm": algorithm_of(model), "contents": ["model", *contents], **(metadata or {})}
+            return run.log_checkpoint(step, step=step, file=path, metadata=told)
     except OSError as error:
         _logger.warning("checkpoint of step %d was not saved: %s", step, error)
+        return None
 
 
 def load_vec_normalize(path: AnyPath, env: VecEnv) -> VecNormalize:
@@ -55,6 +77,18 @@ def load_replay_buffer(path: AnyPath, model: OffPolicyAlgorithm) -> None:
     """Load the replay buffer in a checkpoint file into a model."""
     with _entry(path, _REPLAY_BUFFER) as file:
         model.load_replay_buffer(file)
+
+
+@contextmanager
+def checkpoint_entry(path: AnyPath, name: str) -> Iterator[Path | None]:
+    """Extract a further file of a checkpoint while the block runs; None if there is none of this name."""
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix="openmanus-rl-") as folder:
+        yield Path(archive.extract(name, folder)) if name in archive.namelist() else None
+
+
+def _write(path: Path, model: BaseAlgorithm, *, vec_normalize: bool, replay_buffer: bool) -> list[str]:
+    model.save(path)
+    return _add(path, model, vec_normalize=vec_normalize, replay_buffer=replay_buffer)
 
 
 def _add(path: Path, model: BaseAlgorithm, *, vec_normalize: bool, replay_buffer: bool) -> list[str]:
@@ -75,12 +109,12 @@ def _add(path: Path, model: BaseAlgorithm, *, vec_normalize: bool, replay_buffer
 
 @contextmanager
 def _entry(path: AnyPath, name: str) -> Iterator[Path]:
-    with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix="openmanus-rl-") as folder:
-        if name not in archive.namelist():
+    with checkpoint_entry(path, name) as file:
+        if file is None:
             what = name.removesuffix(".pkl")
             raise NotFoundError(
                 f"checkpoint {path} contains no {what}",
                 field="path",
                 hint=f"OpenManusCallback(save_{what}=True) saves it, if the training has one",
             )
-        yield Path(archive.extract(name, folder))
+        yield file

@@ -90,7 +90,7 @@ class OpenManusCallback(BaseCallback):
             "video_interval_episodes": video_interval_episodes,
         }
         self._checkpoint_interval = checkpoint_interval_steps
-        self._saved_with = {"vec_normalize": save_vecnormalize, "replay_buffer": save_replay_buffer}
+        self._saved_with = save_vecnormalize, save_replay_buffer
         self._next_checkpoint = 0
         self._metrics: MetricsWriter | None = None
         self._axis: Axis
@@ -250,7 +250,8 @@ class OpenManusCallback(BaseCallback):
 
     def _save_checkpoint(self) -> None:
         step = self._axis.step(self.num_timesteps)
-        save_checkpoint(self.run, self.model, step=step, **self._saved_with)
+        vec_normalize, replay_buffer = self._saved_with
+        save_checkpoint(self.run, self.model, step=step, vec_normalize=vec_normalize, replay_buffer=replay_buffer)
 
 
 def _unique(name: str) -> str:

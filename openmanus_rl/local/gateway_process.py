@@ -8,8 +8,8 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from openmanus_rl._private import append_private
@@ -24,6 +24,8 @@ _logger = logging.getLogger(__name__)
 
 _READY_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
+SERVICE_SETTINGS = ("FIRECRAWL_API_KEY", "FIRECRAWL_API_URL")
+"""Settings of the services elsewhere that functions use."""
 _VARIABLES = (
     "GATEWAY_PORT",
     "DATABASE_URL",
@@ -34,6 +36,7 @@ _VARIABLES = (
     "STORAGE_DIR",
     "DASHBOARD_DIR",
     "OPENMANUS_RL_VERSION",
+    *SERVICE_SETTINGS,
 )
 
 
@@ -48,6 +51,8 @@ class GatewayConfig:
     database_url: str
     postgres_port: int
     version: str
+    services: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Those of `SERVICE_SETTINGS` that are set."""
 
 
 class GatewayProcess:
@@ -189,12 +194,13 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
 def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
     """Return the command line of a gateway action, with only the permissions that it uses."""
     assets = config.assets
-    network = [f"{ports.HOST}:{config.postgres_port}"]
+    network = f"--allow-net={ports.HOST}:{config.postgres_port}"
     # Relative to the home, in which the process runs: Deno splits paths at commas.
     writable = config.home.storage.name
     readable = writable
     if action == "serve":
-        network.append(f"{ports.HOST}:{port}")
+        # An environment is imported from any page of the internet: the function checks where its URL leads.
+        network = "--allow-net" if config.services else f"{network},{ports.HOST}:{port}"
         readable += f",{assets.dashboard}" if assets.dashboard else ""
     return [
         config.deno,
@@ -202,7 +208,7 @@ def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
         "--no-prompt",
         "--cached-only",
         *_sources(assets),
-        f"--allow-net={','.join(network)}",
+        network,
         f"--allow-env={','.join(_VARIABLES)}",
         # Packages read other variables; without this, each access would end the process.
         "--ignore-env",
@@ -229,6 +235,7 @@ def environment(config: GatewayConfig, *, port: int) -> dict[str, str]:
         "SUPABASE_JWT_SECRET": config.keys.jwt_secret,
         "STORAGE_DIR": str(config.home.storage),
         "OPENMANUS_RL_VERSION": config.version,
+        **config.services,
     }
     if config.assets.dashboard:
         variables["DASHBOARD_DIR"] = str(config.assets.dashboard)

@@ -10,12 +10,13 @@ from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, gateway_process, migrations, ports, roles, upgrade
 from openmanus_rl.local.account import account_for, change_owner
 from openmanus_rl.local.assets import Assets, find_assets, find_deno
-from openmanus_rl.local.gateway_process import GatewayConfig, GatewayProcess
+from openmanus_rl.local.gateway_process import SERVICE_SETTINGS, GatewayConfig, GatewayProcess
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import REQUIRED_FREE_MB, Home, read_json, write_private_json
 from openmanus_rl.local.keys import Keys, load_keys, new_keys, renewed, save_keys
 from openmanus_rl.local.postgres import PostgresProcess, stop_left_over
 from openmanus_rl.local.progress import Progress
+from openmanus_rl.settings import read_variables
 
 _logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ def start_stack(
             database_url=roles.api_url(keys, postgres.port),
             postgres_port=postgres.port,
             version=version,
+            services={name: value for name, value in read_variables().items() if name in SERVICE_SETTINGS},
         )
         phase("Preparing the gateway")
         gateway_process.download(assets, deno, show=phase)

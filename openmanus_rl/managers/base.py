@@ -268,8 +268,8 @@ class EditableManager(Manager[RowT]):
             with _in_own_words("fields."):
                 row = cls._client().rpc("change_status", params)
         except NotFoundError as error:
-            # The database calls it entity_id; use the name of the caller's argument.
-            error.field = error.field or field
+            # Use the name of the caller's argument.
+            error.field = field if error.field == "entity_id" else error.field
             raise
         if not isinstance(row, dict):
             raise BadResponse(f"change {cls.noun} {row_id}: the answer holds no row")

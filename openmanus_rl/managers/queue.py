@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
-from openmanus_rl.errors import NotFoundError
 from openmanus_rl.managers.base import Manager, OneOrMany, Paging, known, matching
 from openmanus_rl.records.ids import Id, as_id, as_optional_id, new_id
 from openmanus_rl.records.rows import Evaluation, Rollout, Worker
@@ -254,12 +253,7 @@ class QueueManager(Manager[Worker]):
 
     @classmethod
     def _change_rollouts(cls, function: str, rollouts: Iterable[Id]) -> Any:
-        try:
-            return cls._client().rpc(function, {"rollout_ids": _ids(rollouts, "rollout_id")})
-        except NotFoundError as error:
-            # The API passes on the message, and not the column.
-            error.field = error.field or "rollout_id"
-            raise
+        return cls._client().rpc(function, {"rollout_ids": _ids(rollouts, "rollout_id")})
 
 
 def _task_references(task: Id | Sequence[Id]) -> dict[str, Any]:

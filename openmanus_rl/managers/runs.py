@@ -156,6 +156,11 @@ class TrainingRunManager(EditableManager[TrainingRun]):
         return cls._move(run_id, status, field="run_id", message=message, summary=summary)
 
     @classmethod
+    def stop_run(cls, run_id: Id) -> TrainingRun:
+        """Ask a run, and its job if it has one, to end after the current step, and return the run."""
+        return cls._checked(dict(cls._client().rpc("stop_run", {"run_id": as_id(run_id, field="run_id")})))
+
+    @classmethod
     def list_rewinds(cls, run_id: Id) -> list[int]:
         """Return the steps to which a run was rewound, oldest first."""
         of_run = [Filter.eq("training_run_id", as_id(run_id, field="run_id"))]

@@ -98,18 +98,25 @@ class TaskManager(EditableManager[Task]):
     def import_tasks(cls, tasks: Iterable[Mapping[str, Any]], *, environment: str | None = None) -> BatchResult:
         """Import tasks with their validators; those with a known `external_id` are updated.
 
-        A task may have `validators`, a list of {kind, spec, external_id}. Invalid records are refused, with the reason,
-        and the others are written.
+        A task may have `validators`, a list of {kind, spec, external_id}: others that it had are retired, which means
+        that they keep their verdicts and are no longer run. Invalid records are refused, with the reason, and the
+        others are written.
         """
         task_records: list[Row] = []
         validator_records: list[Row] = []
+        with_validators: list[str] = []
         for number, task in enumerate(tasks):
             task_record, validators = _records_of(number, task, environment)
             task_records.append(task_record)
             validator_records += validators
+            if "validators" in task:
+                with_validators.append(task_record["id"])
         client = cls._client()
         of_tasks = write_many(cls.table, task_records, client=client)
         of_validators = write_many(ValidatorManager.table, validator_records, client=client)
+        if with_validators:
+            kept = [validator["id"] for validator in validator_records]
+            client.rpc("keep_validators", {"task_ids": with_validators, "validator_ids": kept})
         return BatchResult(
             received=of_tasks.received + of_validators.received, refused=of_tasks.refused + of_validators.refused
         )
@@ -188,9 +195,11 @@ class ValidatorManager(EditableManager[Validator]):
     ) -> Validator:
         """Create a task's validator, or update the one with the same `external_id`, and return it."""
         parent = as_id(task, field="task_id")
-        return cls._create(
+        saved = cls._create(
             validator_id(parent, external_id), task_id=parent, kind=kind, spec=spec, external_id=external_id
         )
+        # One that an import retired is in use again.
+        return saved if saved["retired_at"] is None else cls._write({"id": saved["id"], "retired_at": None})
 
     @classmethod
     def get_validator(cls, validator: Id) -> Validator:
@@ -203,10 +212,12 @@ class ValidatorManager(EditableManager[Validator]):
         *,
         task: Id | None = None,
         kind: OneOrMany | None = None,
+        include_retired: bool = False,
         **paging: Unpack[Paging],
     ) -> Page[Validator]:
-        """Return a page of validators, of one task or of all."""
-        return cls._page(*of_ids(task_id=task), *matching(kind=kind), **paging)
+        """Return a page of validators, of one task or of all, without those that an import retired."""
+        in_use = () if include_retired else (Filter.is_null("retired_at"),)
+        return cls._page(*of_ids(task_id=task), *matching(kind=kind), *in_use, **paging)
 
     @classmethod
     def delete_validator(cls, validator: Id) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,6 +55,8 @@ class StartRequest:
     rewind_to: RewindTo | None = None
     is_shared: bool = False
     """Whether other processes of the launch start the run too, and must get the same answer."""
+    is_given: bool = False
+    """Whether the caller gave the id: then only the database knows how far the run has come."""
 
     @property
     def label(self) -> str:
@@ -78,6 +81,8 @@ class Beginning:
     """The launch id under which the database resumed the run; None if it did not."""
     is_new: bool = False
     """Whether the run cannot have existed before this launch."""
+    row: Mapping[str, Any] | None = None
+    """The run in the database, if it is there."""
 
 
 def begin(settings: Settings, request: StartRequest, *, is_offline: bool = False) -> Beginning:
@@ -102,7 +107,9 @@ def begin(settings: Settings, request: StartRequest, *, is_offline: bool = False
 def _by_this_machine(root: Path, request: StartRequest, here: RunState, *, is_new: bool = False) -> Beginning:
     if request.resume == "must" and not here.is_known:
         raise NotFoundError(
-            f"run {request.label}: there is none to resume", field="run_name", hint='resume="allow" starts it'
+            f"run {request.label}: there is none to resume",
+            field="run_id" if request.is_given else "run_name",
+            hint="check the id, and that this key may see it" if request.is_given else 'resume="allow" starts it',
         )
     if request.resume == "never" and here.is_known:
         raise _it_is_there(request)
@@ -114,8 +121,8 @@ def _by_this_machine(root: Path, request: StartRequest, here: RunState, *, is_ne
 
 def _without_answer(root: Path, request: StartRequest, error: OpenManusError) -> Beginning:
     here = local_state(root, request.run_id)
-    if request.needs_answer and not here.is_known:
-        if not isinstance(error, (TransientError, StackError)):
+    if request.needs_answer and (request.is_given or not here.is_known):
+        if request.is_given or not isinstance(error, (TransientError, StackError)):
             raise error
         raise type(error)(
             f"run {request.label}: cannot tell whether it exists: the database does not answer ({error.message}), "
@@ -160,7 +167,7 @@ def _ask(settings: Settings, root: Path, request: StartRequest, is_late: threadi
             return _begin_together(client, root, request, here) if request.is_shared else here
         if request.resume == "never":
             raise _it_is_there(request)
-        return _resume(client, request, here, str(found["id"]), int(found["timeline"]))
+        return _resume(client, request, here, found)
     finally:
         client.http.close()
 
@@ -194,7 +201,8 @@ def _begin_together(client: Client, root: Path, request: StartRequest, here: Run
         raise BadResponse(f"begin run {request.run_id}: the answer does not say where") from error
 
 
-def _resume(client: Client, request: StartRequest, here: RunState, run_id: str, timeline: int) -> Beginning:
+def _resume(client: Client, request: StartRequest, here: RunState, row: dict[str, Any]) -> Beginning:
+    run_id = str(row["id"])
     params: dict[str, Any] = {
         "run_id": run_id,
         "change_id": request.launch_id,
@@ -203,7 +211,7 @@ def _resume(client: Client, request: StartRequest, here: RunState, run_id: str, 
         "known_step": here.step,
         "known_metric_step": here.metric_step,
         "known_rewinds": list(here.rewinds),
-        "known_timeline": timeline,
+        "known_timeline": int(row["timeline"]),
     }
     answer = client.rpc("resume_run", params)
     try:
@@ -213,6 +221,7 @@ def _resume(client: Client, request: StartRequest, here: RunState, run_id: str, 
             int(answer["next_step"]),
             next_episode=max(int(answer["next_episode"]), here.next_episode),
             resumed_by=request.launch_id,
+            row=row,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadResponse(f"resume run {run_id}: the answer does not say where it is") from error

@@ -1,6 +1,8 @@
 """Environment variables that name the run a process belongs to, and its place in a job.
 
-`init` sets them, so that child processes join its run. Launchers set the place in a job.
+`init` sets OPENMANUS_RL_RUN_ID, so that child processes join its run. A service that launches training sets
+OPENMANUS_RL_OWN_RUN_ID: the first `init` of the launched program resumes that run as its owner. Launchers such as
+torchrun set the place in a job.
 """
 
 from __future__ import annotations
@@ -14,9 +16,20 @@ from openmanus_rl._launchers import Launch, read_launch
 from openmanus_rl._setting_checks import parse_choice, parse_steps
 from openmanus_rl.settings import read_variables
 
-__all__ = ["Membership", "Mode", "choose_mode", "pass_on_run", "read_membership", "retract_run", "worker_environment"]
+__all__ = [
+    "Membership",
+    "Mode",
+    "choose_mode",
+    "find_own_run",
+    "pass_on_run",
+    "read_membership",
+    "retract_run",
+    "take_own_run",
+    "worker_environment",
+]
 
 RUN_ID_VARIABLE = "OPENMANUS_RL_RUN_ID"
+OWN_RUN_ID_VARIABLE = "OPENMANUS_RL_OWN_RUN_ID"
 REWINDS_VARIABLE = "OPENMANUS_RL_REWINDS"
 MODE_VARIABLE = "OPENMANUS_RL_MODE"
 
@@ -59,6 +72,22 @@ def choose_mode(given: str | None, *, joins: bool = False) -> Mode:
         return _parse_mode("mode", given)
     environ = dict(os.environ) if joins else {**os.environ, MODE_VARIABLE: _own_mode() or ""}
     return _parse_mode(MODE_VARIABLE, read_variables(environ).get(MODE_VARIABLE))
+
+
+def find_own_run(run_name: str | None) -> str | None:
+    """Return the run that this process was started for, if it has not begun it yet, or began it by this name."""
+    return os.environ.get(OWN_RUN_ID_VARIABLE, "").strip() or _own_runs.get(run_name or "")
+
+
+def take_own_run(run_id: str, run_name: str | None) -> None:
+    """Note that the run that this process was started for has begun; other runs and child processes are not it."""
+    os.environ.pop(OWN_RUN_ID_VARIABLE, None)
+    if run_name is not None:
+        _own_runs[run_name] = run_id
+
+
+# The run that this process was started for, by the name that its program gave it: it may resume it by that name.
+_own_runs: dict[str, str] = {}
 
 
 def worker_environment(

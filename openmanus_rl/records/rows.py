@@ -54,6 +54,7 @@ class Validator(TypedDict):
     kind: str
     spec: Any
     version: int
+    retired_at: str | None
     created_at: str
     updated_at: str
 
@@ -399,6 +400,7 @@ class Media(TypedDict):
 class EnvironmentVersion(TypedDict):
     """A row of environment_versions."""
 
+    id: str
     environment_id: str
     version: int
     kind: str | None
@@ -441,6 +443,7 @@ class Job(TypedDict):
 class JobLog(TypedDict):
     """A row of job_logs."""
 
+    id: str
     job_id: str
     attempt: int
     start: int
@@ -497,6 +500,7 @@ class Sweep(TypedDict):
 class SweepTrial(TypedDict):
     """A row of sweep_trials."""
 
+    id: str
     sweep_id: str
     trial: int
     training_run_id: str | None

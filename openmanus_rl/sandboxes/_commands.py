@@ -27,6 +27,15 @@ _CHUNK_BYTES = 64 * 1024
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sandbox-spawner")
 
 
+def _renew_spawner() -> None:
+    # A forked process has none of its parent's threads.
+    global _spawner
+    _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sandbox-spawner")
+
+
+os.register_at_fork(after_in_child=_renew_spawner)
+
+
 def as_arguments(command: str | Sequence[str]) -> list[str]:
     """Return a command as a list; a string is for the shell."""
     return ["sh", "-c", command] if isinstance(command, str) else list(command)

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from openmanus_rl.environments._models import Line
+
 __all__ = [
     "GIB",
     "MIB",
@@ -94,7 +96,6 @@ def _check_absolute(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
-Line = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x20\x7f]+$")]
 Url = Annotated[str, Field(max_length=4096, pattern=r"^https?://[^\x00-\x20\x7f]+$")]
 UrlPath = Annotated[str, Field(max_length=4096, pattern=r"^/[^\x00-\x20\x7f]*$")]
 Command = Annotated[tuple[Text, ...], BeforeValidator(_read_command)]

@@ -15,7 +15,7 @@ import psutil
 from openmanus_rl.sandboxes._commands import GUARD
 from openmanus_rl.sandboxes.base import SandboxError
 
-__all__ = ["end_marked"]
+__all__ = ["end_marked", "find_marks"]
 
 _GUARD_SECONDS = 5.0
 _END_SECONDS = 10.0
@@ -40,6 +40,16 @@ def end_marked(variable: str, value: str) -> None:
             _signal_all(found, signal.SIGSTOP)
             _signal_all(found, signal.SIGKILL)
         time.sleep(0.02)
+
+
+def find_marks(variable: str) -> set[str]:
+    """Return the values that processes of this machine have for a variable."""
+    marks = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if (value := process.environ().get(variable)) is not None:
+                marks.add(value)
+    return marks
 
 
 def _find(variable: str, value: str) -> Iterator[psutil.Process]:

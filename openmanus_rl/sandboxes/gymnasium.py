@@ -1,18 +1,21 @@
-"""Environments of Gymnasium, played step by step in the worker's own process."""
+"""Environments of Gymnasium and grid worlds, played step by step in the worker's own process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from openmanus_rl.environments.building import build, can_draw
+from openmanus_rl.environments.grid_spec import GridSpec
+from openmanus_rl.environments.gymnasium_spec import GymnasiumSpec
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.sandboxes._extras import require
 from openmanus_rl.sandboxes.base import SandboxError, StepResult
 from openmanus_rl.sandboxes.none import BareProvider, BareSandbox
-from openmanus_rl.sandboxes.spec import GymnasiumSpec
 
-__all__ = ["GymnasiumEpisode", "GymnasiumProvider"]
+__all__ = ["GridEpisode", "GridProvider", "GymnasiumEpisode", "GymnasiumProvider"]
 
 _PICTURES = "rgb_array"
 
@@ -24,7 +27,7 @@ class GymnasiumProvider(BareProvider):
 
     def provision(
         self,
-        spec: GymnasiumSpec,
+        spec: GymnasiumSpec | GridSpec,
         *,
         rollout_id: str,
         owner: str,  # noqa: ARG002
@@ -34,38 +37,29 @@ class GymnasiumProvider(BareProvider):
         is_cancelled: Callable[[], bool] = lambda: False,  # noqa: ARG002
     ) -> BareSandbox:
         """Make the environment; it draws pictures if it can."""
-        gymnasium = require("gymnasium", extra="gymnasium")
+        require("gymnasium", extra="gymnasium")
         try:
-            environment = _make(gymnasium, spec)
-        # Whatever the code of an environment raises, it is the environment that failed.
-        except Exception as error:
-            name = spec.id or spec.entry_point
-            raise SandboxError(f"rollout {rollout_id}: {name} could not be made: {_shown(error)}") from error
-        episode = GymnasiumEpisode(environment, seed=spec.seed if seed is None else seed, options=spec.reset)
-        return BareSandbox(self.kind, episode=episode)
+            draws = "render_mode" not in _arguments(spec) and can_draw(spec)
+            environment = build(spec, render_mode=_PICTURES if draws else None)
+        except InvalidInput as error:
+            raise SandboxError(f"rollout {rollout_id}: {error.message}") from error
+        return BareSandbox(self.kind, episode=self._episode(environment, spec, spec.seed if seed is None else seed))
+
+    def _episode(self, environment: Any, spec: Any, seed: int | None) -> GymnasiumEpisode:
+        return GymnasiumEpisode(environment, seed=seed, options=spec.reset)
 
 
-def _make(gymnasium: Any, spec: GymnasiumSpec) -> Any:
-    if spec.entry_point is not None:
-        module, _, attribute = spec.entry_point.partition(":")
-        make: Any = require(module, extra="gymnasium")
-        for name in attribute.split("."):
-            make = getattr(make, name)
-        return make(**spec.arguments)
-    arguments = dict(spec.arguments)
-    if "render_mode" not in arguments and _PICTURES in _render_modes(gymnasium, str(spec.id)):
-        arguments["render_mode"] = _PICTURES
-    return gymnasium.make(spec.id, **arguments)
+class GridProvider(GymnasiumProvider):
+    """Makes grid worlds."""
+
+    kind = "grid"
+
+    def _episode(self, environment: Any, spec: Any, seed: int | None) -> GymnasiumEpisode:
+        return GridEpisode(environment, seed=seed, names=spec.action_names)
 
 
-def _render_modes(gymnasium: Any, name: str) -> list[str]:
-    # An id may name the module that registers it.
-    module, colon, _ = name.partition(":")
-    if colon:
-        require(module, extra="gymnasium")
-    made_by = gymnasium.spec(name.rpartition(":")[2]).entry_point
-    made_by = gymnasium.envs.registration.load_env_creator(made_by) if isinstance(made_by, str) else made_by
-    return list(getattr(made_by, "metadata", {}).get("render_modes", []))
+def _arguments(spec: GymnasiumSpec | GridSpec) -> Mapping[str, Any]:
+    return spec.arguments if isinstance(spec, GymnasiumSpec) else {}
 
 
 class GymnasiumEpisode:
@@ -128,6 +122,33 @@ class GymnasiumEpisode:
             self._is_closed = True
             with _failures("close"):
                 self._environment.close()
+
+
+class GridEpisode(GymnasiumEpisode):
+    """A grid world for agents that read: observations are maps as text, and actions may be given by name."""
+
+    def __init__(self, environment: Any, *, seed: int | None, names: Sequence[str]) -> None:
+        super().__init__(environment, seed=seed, options={})
+        self._names = list(names)
+        self._space = environment.action_space
+        self.action_space = {"type": "string", "enum": self._names}
+
+    def reset(self, *, seed: int | None = None) -> StepResult:
+        """Start an episode; its first observation says what can be done."""
+        result = super().reset(seed=seed)
+        text = f"{self._environment.unwrapped.text()}\nActions: {', '.join(self._names)}"
+        return replace(result, observation=text)
+
+    def step(self, action: Any) -> StepResult:
+        """Take an action, by its name or number."""
+        return replace(super().step(action), observation=self._environment.unwrapped.text())
+
+    def _read_action(self, action: Any) -> Any:
+        if isinstance(action, str) and action.strip().lower() in self._names:
+            return self._names.index(action.strip().lower())
+        if isinstance(action, bool) or not self._space.contains(action):
+            raise InvalidInput(f"{action!r:.200} is not one of {', '.join(self._names)}", field="action")
+        return action
 
 
 class _failures:

@@ -19,8 +19,9 @@ _PROVIDERS = {
     "docker": ("docker", "DockerProvider"),
     "openenv": ("openenv", "OpenEnvProvider"),
     "gymnasium": ("gymnasium", "GymnasiumProvider"),
+    "grid": ("gymnasium", "GridProvider"),
 }
-_LIBRARIES = {"docker": "docker", "openenv": "openenv", "gymnasium": "gymnasium"}
+_LIBRARIES = {"docker": "docker", "openenv": "openenv", "gymnasium": "gymnasium", "grid": "gymnasium"}
 
 
 def provider_for(kind: str) -> Provider:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from openmanus_rl.errors import InvalidInput, NotFoundError
+from openmanus_rl.environments._models import SpecModel, kind_of, validated
+from openmanus_rl.environments.grid_spec import GridSpec
+from openmanus_rl.environments.gymnasium_spec import GymnasiumSpec
+from openmanus_rl.environments.specs import TRAINING_KINDS
+from openmanus_rl.errors import NotFoundError
 from openmanus_rl.sandboxes._fields import (
     GIB,
     MIB,
@@ -41,6 +44,7 @@ __all__ = [
     "ContainerService",
     "Database",
     "DockerSpec",
+    "GridSpec",
     "GymnasiumSpec",
     "Health",
     "LoadStep",
@@ -61,11 +65,7 @@ _MAX_SERVICES = 16
 _INLINE_LIMIT = 16 * MIB
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class Source(_Model):
+class Source(SpecModel):
     """The content of a file: given here, or a file or folder among the task's files."""
 
     text: Annotated[str, Field(max_length=_INLINE_LIMIT)] | None = None
@@ -90,7 +90,7 @@ class Source(_Model):
             raise ValueError(f"base64: {error}") from error
 
 
-class Health(_Model):
+class Health(SpecModel):
     """How to tell that a service is ready: it answers at an HTTP path, accepts connections, or a command succeeds."""
 
     http: UrlPath | None = None
@@ -106,7 +106,7 @@ class Health(_Model):
         return self
 
 
-class Resources(_Model):
+class Resources(SpecModel):
     """How much a service may use. What is not given is not limited, except in a container."""
 
     memory: Size | None = None
@@ -123,7 +123,7 @@ class ContainerResources(Resources):
     disk: Size = 10 * GIB
 
 
-class Database(_Model):
+class Database(SpecModel):
     """How to log in to a service's Postgres."""
 
     user: Line = "postgres"
@@ -131,7 +131,7 @@ class Database(_Model):
     name: Line = "postgres"
 
 
-class LoadStep(_Model):
+class LoadStep(SpecModel):
     """What is done once the service is healthy: load an SQL dump, or copy files and run a command in it."""
 
     sql: Source | None = None
@@ -146,7 +146,7 @@ class LoadStep(_Model):
         return self
 
 
-class Service(_Model):
+class Service(SpecModel):
     """What services of every kind have."""
 
     environment: Variables = Field(default_factory=dict)
@@ -198,7 +198,7 @@ class ContainerService(Service):
         return self
 
 
-class ServicesSpec(_Model):
+class ServicesSpec(SpecModel):
     """What environments of services have."""
 
     services: Mapping[str, Service]
@@ -279,7 +279,7 @@ class DockerSpec(ServicesSpec):
     """What the services reach beside each other."""
 
 
-class OpenEnvSpec(_Model):
+class OpenEnvSpec(SpecModel):
     """An OpenEnv server: at a URL, in a container, or as a local process."""
 
     kind: Literal["openenv"] = "openenv"
@@ -306,32 +306,14 @@ class OpenEnvSpec(_Model):
         return self
 
 
-class GymnasiumSpec(_Model):
-    """A Gymnasium environment: a registered id, or what makes one, as `module:attribute`."""
-
-    kind: Literal["gymnasium"] = "gymnasium"
-    id: Line | None = None
-    entry_point: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")] | None = None
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    reset: dict[str, Any] = Field(default_factory=dict)
-    """The `options` of `reset`."""
-    seed: Annotated[int, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _one_name(self) -> GymnasiumSpec:
-        if (self.id is None) == (self.entry_point is None):
-            raise ValueError("give one of id, entry_point")
-        return self
-
-
-class NoneSpec(_Model):
+class NoneSpec(SpecModel):
     """Nothing is started; the agent may be given a URL."""
 
     kind: Literal["none"] = "none"
     url: Url | None = None
 
 
-Spec = NoneSpec | ProcessSpec | DockerSpec | OpenEnvSpec | GymnasiumSpec
+Spec = NoneSpec | ProcessSpec | DockerSpec | OpenEnvSpec | GymnasiumSpec | GridSpec
 
 
 _MODELS: dict[str, type[Spec]] = {
@@ -339,25 +321,13 @@ _MODELS: dict[str, type[Spec]] = {
     "process": ProcessSpec,
     "docker": DockerSpec,
     "openenv": OpenEnvSpec,
-    "gymnasium": GymnasiumSpec,
+    **TRAINING_KINDS,
 }
 
 
 def parse_spec(value: Mapping[str, Any]) -> Spec:
     """Return the checked spec of an environment; raise an `InvalidInput` that names every wrong field."""
-    if not isinstance(value, Mapping):
-        raise InvalidInput("an environment's spec must be a JSON object", field="spec")
-    kind = value.get("kind")
-    model = _MODELS.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        raise InvalidInput(f"kind: must be one of {', '.join(_MODELS)}, not {kind!r:.100}", field="kind")
-    try:
-        return model.model_validate(dict(value))
-    except ValidationError as error:
-        problems = [_problem(each["loc"], each["msg"]) for each in error.errors(include_url=False, include_input=False)]
-        raise InvalidInput(
-            "; ".join(f"{field}: {message}" for field, message in problems), field=problems[0][0]
-        ) from error
+    return validated(kind_of(value, _MODELS), value)
 
 
 def included_spec(name: str) -> Spec:
@@ -367,14 +337,3 @@ def included_spec(name: str) -> Spec:
     if name not in names:
         raise NotFoundError(f"there is no included environment {name!r:.100}; there are: {', '.join(names)}")
     return parse_spec(json.loads(folder.joinpath(f"{name}.json").read_text()))
-
-
-def _problem(location: tuple[int | str, ...], message: str) -> tuple[str, str]:
-    """Return the dotted field and what is wrong with it."""
-    parts = [str(part) for part in location if part != "[key]"]
-    message = message.removeprefix("Value error, ")
-    # A check of the whole names the field in front of what it says.
-    named = re.match(r"([a-z0-9_]+): ", message)
-    if named is not None:
-        parts, message = [*parts, named[1]], message[named.end() :]
-    return ".".join(parts) or "spec", message

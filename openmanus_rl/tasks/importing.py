@@ -75,8 +75,9 @@ def _import_batch(batch: list[ReadTask], report: ImportReport) -> None:
             EnvironmentManager.save_environment(**task.environment)
             report.environments.append(task.environment["name"])
     ids = [_id_of(task) for task in batch]
-    # The tasks before their files: files belong to whoever owns the task.
-    result = TaskManager.import_tasks({**task.record, "id": made} for task, made in zip(batch, ids, strict=True))
+    # The tasks before their files: files belong to whoever owns the task. Without validators, one keeps none either.
+    records = ({"validators": [], **task.record, "id": made} for task, made in zip(batch, ids, strict=True))
+    result = TaskManager.import_tasks(records)
     refused = {refusal.id for refusal in result.refused if refusal.kind == "tasks"}
     report.problems += [Problem(str(refusal.id), refusal.field, refusal.message) for refusal in result.refused]
     for task, made in zip(batch, ids, strict=True):

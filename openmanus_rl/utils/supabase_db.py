@@ -14,6 +14,7 @@ from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.status_history import StatusHistoryManager
 from openmanus_rl.managers.steps import TrainingStepManager
+from openmanus_rl.managers.sweeps import SweepManager
 from openmanus_rl.managers.tasks import TaskManager, ValidatorManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
 from openmanus_rl.managers.turn_parts import GenerationManager, ObservationManager
@@ -39,6 +40,7 @@ __all__ = [
     "RolloutGroupManager",
     "RolloutManager",
     "StatusHistoryManager",
+    "SweepManager",
     "TaskManager",
     "ToolCallManager",
     "TrainingRunManager",

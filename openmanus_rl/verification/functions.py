@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from openmanus_rl.records.numbers import NotANumber, to_number
+from openmanus_rl.records.plain import dump_bytes
 from openmanus_rl.sandboxes.base import Sandbox
 from openmanus_rl.verification.base import Case, Finding
+from openmanus_rl.verification.calls import Call, CallFailed, Description, call
 from openmanus_rl.verification.specs import PythonSpec
 from openmanus_rl.verification.values import shown
 
-__all__ = ["Context", "verify_python"]
+__all__ = ["Context", "finding_of", "verify_python"]
 
 _FIELDS = {"passed", "score", "message", "details"}
 _DETAILS_CHARACTERS = 20_000
@@ -41,14 +44,21 @@ def verify_python(spec: PythonSpec, case: Case) -> Finding:
     """Call the function and return what it decided; whatever it raises is an error, never a pass."""
     if spec.uses_sandbox and case.sandbox is None:
         return Finding("error", message="the environment is gone, which the function uses")
-    context = Context(case.sandbox, case.task_files, case.metadata, spec.options)
+    request = Call(
+        function=spec.function,
+        answer=case.answer,
+        expected_answer=case.expected_answer,
+        task_files=case.task_files,
+        metadata=dict(case.metadata),
+        options=spec.options,
+        pass_at=spec.pass_at,
+        sandbox=None if case.sandbox is None else _describe(case.sandbox),
+        import_paths=sys.path,
+    )
     try:
-        result = _function(spec.function)(case.answer, case.expected_answer, context)
-        found = _finding(result, spec)
-    except _BadResult as error:
-        found = Finding("error", message=shown(f"{spec.function} returned {error}"))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is the function's
-        found = Finding("error", message=shown(f"{spec.function} raised {type(error).__name__}: {error}"))
+        found: Finding = call(request, sandbox=case.sandbox, timeout_seconds=spec.timeout_seconds)
+    except CallFailed as error:
+        found = Finding("error", message=shown(f"{spec.function} {error}"))
     return replace(
         found,
         expected=None if case.expected_answer is None else shown(case.expected_answer),
@@ -56,13 +66,21 @@ def verify_python(spec: PythonSpec, case: Case) -> Finding:
     )
 
 
-def _function(path: str) -> Callable[..., Any]:
-    module, _, attribute = path.partition(":")
-    found: Callable[..., Any] = attrgetter(attribute)(import_module(module))
-    return found
+def _describe(sandbox: Sandbox) -> Description:
+    return Description(sandbox.kind, sandbox.url, dict(sandbox.services), sandbox.episode is not None)
 
 
-def _finding(result: Any, spec: PythonSpec) -> Finding:
+def finding_of(function: Callable[[], Any], *, name: str, pass_at: float) -> Finding:
+    """Return what a function decides, in the process in which it runs."""
+    try:
+        return _finding(function(), pass_at)
+    except _BadResult as error:
+        return Finding("error", message=shown(f"{name} returned {error}"))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is the function's
+        return Finding("error", message=shown(f"{name} raised {type(error).__name__}: {error}"))
+
+
+def _finding(result: Any, pass_at: float) -> Finding:
     given = result if isinstance(result, Mapping) else {"score": result}
     if unknown := set(given) - _FIELDS:
         raise _BadResult(
@@ -74,7 +92,7 @@ def _finding(result: Any, spec: PythonSpec) -> Finding:
     if passed is not None and not isinstance(passed, bool):
         raise _BadResult("`passed` that is neither true nor false")
     number = float(bool(passed)) if score is None else _score(score)
-    passes = number >= spec.pass_at if passed is None else passed
+    passes = number >= pass_at if passed is None else passed
     message, details = given.get("message"), given.get("details")
     return Finding(
         "pass" if passes else "fail",
@@ -100,4 +118,5 @@ def _bounded(details: Any) -> Mapping[str, Any] | None:
         return None
     text = shown(details, limit=_DETAILS_CHARACTERS)
     is_whole = isinstance(details, Mapping) and not text.endswith(" characters)")
-    return details if is_whole else {"text": text}
+    # As it is stored: it goes to another process.
+    return orjson.loads(dump_bytes(details)) if is_whole else {"text": text}

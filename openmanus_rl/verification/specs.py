@@ -163,6 +163,7 @@ class PythonSpec(Spec):
     options: dict[str, Any] = Field(default_factory=dict)
     pass_at: Finite = 1.0
     uses_sandbox: bool = False
+    timeout_seconds: Seconds = 600.0
 
 
 KINDS: Mapping[str, type[Spec]] = {

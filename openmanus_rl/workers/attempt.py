@@ -63,7 +63,7 @@ class Attempt:
         owner: str,
         folder: Path,
         cache: Path,
-        tell: Callable[[str], None],
+        tell: Callable[[str], object],
     ) -> None:
         self._claim = claim
         self._stopper = stopper
@@ -90,7 +90,8 @@ class Attempt:
             outcome = Outcome("error", error=str(error))
             if isinstance(error, SandboxError):
                 self._logs = dict(error.logs)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            # Ctrl-C is the worker's: what is raised here is the agent's.
             _logger.exception("rollout %s", self._claim.rollout_id)
             outcome = Outcome("error", error=describe(error))
         self._tell("stopping")

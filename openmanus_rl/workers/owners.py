@@ -8,7 +8,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from openmanus_rl import _child
 from openmanus_rl._private import make_private
+from openmanus_rl.sandboxes._marked import end_marked, find_marks
 from openmanus_rl.sandboxes.providers import take_back_all
 from openmanus_rl.spool.files import lock_file
 
@@ -40,9 +42,18 @@ class Owner:
 def take_back(root: Path) -> list[str]:
     """Remove the containers, processes and folders of workers that are no longer alive; return what was removed."""
     removed = take_back_all(lambda owner: _is_alive(root / owner))
-    for folder in root.iterdir() if root.exists() else ():
-        if (folder / _LOCK_NAME).exists() and not _is_alive(folder):
-            _remove(folder)
+    dead = [
+        folder
+        for folder in (root.iterdir() if root.exists() else ())
+        if (folder / _LOCK_NAME).exists() and not _is_alive(folder)
+    ]
+    for mark in find_marks(_child.MARK) if dead else ():
+        # The slots of a worker end by themselves, but not what an agent has put into a session of its own.
+        if any(mark.startswith(folder.name) for folder in dead):
+            end_marked(_child.MARK, mark)
+            removed.append("processes of an agent")
+    for folder in dead:
+        _remove(folder)
     return removed
 
 

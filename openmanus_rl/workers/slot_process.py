@@ -1,8 +1,8 @@
 """The process of a slot: works on one claimed rollout at a time, as its worker asks.
 
-Messages are lines of JSON on a socket: {"claim": …, "folder": …} from the worker; {"phase": …} and {"done": status}
-to it. When the socket is closed, the worker is gone: the attempt ends, its environment is removed, and the rollout goes
-back to the queue when its lease expires.
+Messages are lines of JSON on a socket: {"claim": …, "folder": …} and {"stop": reason, "lease_id": …} from the worker;
+{"phase": …} and {"done": status, "is_last": …} to it. When the socket is closed, the worker is gone: the attempt ends,
+its environment is removed, and the rollout goes back to the queue when its lease expires.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from openmanus_rl.settings import load_settings
 from openmanus_rl.workers.attempt import Attempt
 from openmanus_rl.workers.claims import Claim
 from openmanus_rl.workers.stopping import SIGNALS, Stopper
+from openmanus_rl.workers.surroundings import Surroundings
 
 # How long an attempt may take to stop after the worker is gone.
 _GRACE_SECONDS = 60.0
@@ -39,13 +40,15 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     owner, cache = sys.argv[2], Path(sys.argv[3])
     stopper = Stopper()
+    surroundings = Surroundings()
     recording = Recording(load_settings(), run_id=None)
     messages: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, messages), daemon=True).start()
+    threading.Thread(target=_listen, args=(connection, messages, stopper), daemon=True).start()
     while (message := messages.get()) is not None:
-        stopper.begin()
+        claim = Claim(message["claim"])
+        stopper.begin(claim.lease_id)
         attempt = Attempt(
-            Claim(message["claim"]),
+            claim,
             recording,
             stopper=stopper,
             owner=owner,
@@ -53,21 +56,31 @@ def main() -> None:
             cache=cache,
             tell=lambda phase: _send(connection, phase=phase),
         )
-        _send(connection, done=attempt.run())
+        status = attempt.run()
+        is_last = not surroundings.restore()
+        # An agent may have closed the connection; without it, the end of this process says that the attempt is over.
+        if not _send(connection, done=status, is_last=is_last) or is_last:
+            break
     recording.close()
 
 
-def _send(connection: socket.socket, **message: Any) -> None:
+def _send(connection: socket.socket, **message: Any) -> bool:
     # Without a worker, `_listen` ends the attempt.
     with suppress(OSError):
         connection.sendall(orjson.dumps(message) + b"\n")
+        return True
+    return False
 
 
-def _listen(connection: socket.socket, messages: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:
+def _listen(connection: socket.socket, messages: queue.SimpleQueue[Mapping[str, Any] | None], stopper: Stopper) -> None:
     with connection.makefile("rb") as lines:
         try:
             for line in lines:
-                messages.put(orjson.loads(line))
+                message = orjson.loads(line)
+                if "stop" in message:
+                    stopper.stop(message["lease_id"], message["stop"])
+                else:
+                    messages.put(message)
         except (OSError, ValueError):
             pass
     messages.put(None)

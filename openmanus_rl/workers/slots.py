@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -16,14 +17,20 @@ import orjson
 
 from openmanus_rl import _child
 from openmanus_rl._private import append_private
+from openmanus_rl.sandboxes._marked import end_marked
+from openmanus_rl.sandboxes.base import SandboxError
 from openmanus_rl.settings import Settings
 from openmanus_rl.workers.claims import Claim
 from openmanus_rl.workers.owners import Owner
-from openmanus_rl.workers.stopping import SIGNALS, Reason
+from openmanus_rl.workers.stopping import Reason
 
 __all__ = ["Slot"]
 
+_logger = logging.getLogger(__name__)
+
 _RECEIVED_BYTES = 64 * 1024
+# What agents print. It is for whoever looks for a fault, and is not to fill the disk.
+_LARGEST_LOG_BYTES = 16 * 1024 * 1024
 
 
 class Slot:
@@ -39,7 +46,9 @@ class Slot:
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         self._unread = b""
-        with theirs, append_private(owner.folder / f"slot-{number}.log") as log:
+        self._mark = f"{owner.id}/{number}"
+        self._log = owner.folder / f"slot-{number}.log"
+        with theirs, append_private(self._log) as log:
             self._process = subprocess.Popen(
                 _child.command("openmanus_rl.workers.slot_process", str(theirs.fileno()), owner.id, str(cache)),
                 stdin=subprocess.DEVNULL,
@@ -48,7 +57,9 @@ class Slot:
                 # Signals of the terminal are the worker's. Killing the group ends all that an agent started.
                 start_new_session=True,
                 pass_fds=[theirs.fileno()],
-                env=_child.environment(OPENMANUS_RL_HOME=str(settings.home), TMPDIR=str(owner.temporary)),
+                env=_child.environment(
+                    OPENMANUS_RL_HOME=str(settings.home), TMPDIR=str(owner.temporary), **{_child.MARK: self._mark}
+                ),
             )
 
     @property
@@ -80,10 +91,12 @@ class Slot:
 
     def stop(self, reason: Reason, *, within_seconds: float) -> None:
         """Ask the attempt to end."""
+        if self.claim is None:
+            return
         if self.stop_by is None:
             self.stop_by = time.monotonic() + within_seconds
-        with suppress(ProcessLookupError):
-            self._process.send_signal(SIGNALS[reason])
+        with suppress(OSError):
+            self.socket.sendall(orjson.dumps({"stop": reason, "lease_id": self.claim.lease_id}) + b"\n")
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield the messages that have come."""
@@ -99,6 +112,17 @@ class Slot:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        try:
+            # What has left the group.
+            end_marked(_child.MARK, self._mark)
+        except SandboxError as error:
+            _logger.warning("slot %s: %s", self._mark, error)
+
+    def limit_log(self) -> None:
+        """Empty the log if it has become too large."""
+        with suppress(OSError):
+            if self._log.stat().st_size > _LARGEST_LOG_BYTES:
+                os.truncate(self._log, 0)
 
     def close(self, *, within_seconds: float) -> None:
         """Let the process end, or kill it."""

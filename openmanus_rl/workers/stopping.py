@@ -1,12 +1,14 @@
 """Stops an attempt from outside: it was cancelled, its time is up, or its worker ends.
 
-Signals reach the main thread even while it waits for a model or a browser. They raise `Stopped` there, but only while
-work that may be cut short is going on: never while an environment is removed or a result is recorded.
+The worker says which attempt it means, and a thread sends a signal to the main one: it reaches that even while it
+waits for a model or a browser. It raises `Stopped` there, but only while work that may be cut short is going on: never
+while an environment is removed or a result is recorded.
 """
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -38,14 +40,28 @@ class Stopper:
     def __init__(self) -> None:
         self.reason: Reason | None = None
         self._is_interruptible = False
+        self._lease_id: str | None = None
+        self._asked: dict[str, Reason] = {}
+        self._lock = threading.Lock()
         for reason, number in SIGNALS.items():
             signal.signal(number, partial(self._stop, reason))
         # The worker decides what happens on Ctrl-C.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def begin(self) -> None:
-        """Forget what stopped the last attempt."""
-        self.reason = None
+    def begin(self, lease_id: str) -> None:
+        """Forget what stopped the last attempt; this one may have been stopped before it began."""
+        with self._lock:
+            self._lease_id = lease_id
+            self.reason = self._asked.get(lease_id)
+            self._asked.clear()
+
+    def stop(self, lease_id: str, reason: Reason) -> None:
+        """Stop an attempt, from another thread than the main one; nothing happens if it has ended."""
+        with self._lock:
+            if lease_id == self._lease_id:
+                signal.pthread_kill(threading.main_thread().ident or 0, SIGNALS[reason])
+            else:
+                self._asked[lease_id] = reason
 
     @contextmanager
     def interruptible(self, *, seconds: float | None = None) -> Iterator[None]:

@@ -26,6 +26,7 @@ from openmanus_rl.spool.spools import hurry
 from openmanus_rl.workers.attempt import PROVISION_SECONDS, VERIFY_SECONDS
 from openmanus_rl.workers.claiming import Claimer
 from openmanus_rl.workers.claims import Claim
+from openmanus_rl.workers.disk import DiskWatch
 from openmanus_rl.workers.leases import Renewer
 from openmanus_rl.workers.owners import Owner, take_back
 from openmanus_rl.workers.slots import Slot
@@ -38,6 +39,8 @@ LEASE_SECONDS = 60.0
 _RENEW_SECONDS = 5.0
 _TICK_SECONDS = 0.2
 _STOP_SECONDS = 30.0
+# For a process that has said that it ends.
+_LAST_SECONDS = 5.0
 # Beyond the agent's own limit, for what a process does not interrupt.
 _OVERTIME_SECONDS = 60.0
 # Claim ahead if attempts are short: about this much work, and at most so many. What waits for long all the same goes
@@ -81,6 +84,7 @@ class Worker:
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.id = new_id()
         self._root = settings.home / "workers"
+        self._disk = DiskWatch(settings.home)
         # By lease: all claims that are not known to have ended, and since when those wait that no slot has begun.
         self._held: dict[str, Claim] = {}
         self._waiting: dict[str, float] = {}
@@ -90,6 +94,7 @@ class Worker:
         self._mean_seconds: float | None = None
         self._is_draining = False
         self._is_returning = False
+        self._end_by = math.inf
         self._lock = threading.Lock()
 
     def drain(self) -> None:
@@ -99,6 +104,7 @@ class Worker:
     def give_back(self) -> None:
         """Stop at once: what was begun goes back to the queue. May be called by a signal handler."""
         self._is_draining = self._is_returning = True
+        self._end_by = min(self._end_by, time.monotonic() + _STOP_SECONDS)
 
     def run(self) -> None:
         """Work until there is nothing left to do."""
@@ -146,7 +152,10 @@ class Worker:
         self._follow_leases()
         self._watch_slots()
         self._return_waiting()
-        if not self._is_draining:
+        told = self._disk.look()
+        if told is not None:
+            self._tell(Event("note", told))
+        if not self._is_draining and not self._disk.is_full:
             self._claimer.ask(self._wanted())
 
     # Claiming ------------------------------------------------------------------------------------------------------
@@ -163,6 +172,10 @@ class Worker:
             with self._lock:
                 self._held |= claims
             self._waiting |= dict.fromkeys(claims, time.monotonic())
+            for slot in self._slots:
+                # Who gets a rollout again has lost its lease before, and may not have heard of it yet.
+                if slot.claim is not None and slot.claim.rollout_id in {claim.rollout_id for claim in claims.values()}:
+                    self._lose(slot.claim.lease_id)
 
     def _wanted(self) -> int:
         """Return how many rollouts to claim: as many as slots are free, and more if many end each second."""
@@ -176,7 +189,11 @@ class Worker:
     def _give_out(self) -> None:
         if self._is_draining:
             return
+        busy = {slot.claim.rollout_id for slot in self._slots if slot.claim is not None}
         for lease_id in list(self._waiting):
+            if self._held[lease_id].rollout_id in busy:
+                # An attempt that lost its lease is being stopped, and removes the folder that both work in.
+                continue
             slot = next((slot for slot in self._slots if slot.is_free), None)
             if slot is None and len(self._slots) < self._max_workers:
                 slot = self._add_slot()
@@ -212,6 +229,8 @@ class Worker:
         # Phases before the last message have passed already.
         last = messages[-1]
         if "done" in last:
+            if last["is_last"]:
+                self._remove_slot(slot)
             self._finish(slot, slot.claim, last["done"])
         else:
             slot.phase, slot.phase_since = last["phase"], time.monotonic()
@@ -233,18 +252,21 @@ class Worker:
         news = self._renewer.take_news()
         self._is_draining |= news.is_draining
         for lease_id in news.gone & self._held.keys():
-            slot = self._slot_of(lease_id)
-            if slot is not None:
-                # Another worker may have it now; what this attempt records is refused.
-                self._tell(Event("lost", "its lease was lost", self._held[lease_id].rollout_id))
-                slot.stop("cancelled", within_seconds=_STOP_SECONDS)
-            self._forget(lease_id)
+            self._lose(lease_id)
         for lease_id in news.cancelled & self._held.keys():
             slot = self._slot_of(lease_id)
             if slot is not None:
                 slot.stop("cancelled", within_seconds=_STOP_SECONDS)
             elif self._waiting.pop(lease_id, None) is not None:
                 self._record_end(self._held[lease_id], "cancelled", None)
+
+    def _lose(self, lease_id: str) -> None:
+        """Stop an attempt whose lease is gone: another worker may have the rollout, and its records are refused."""
+        slot = self._slot_of(lease_id)
+        if slot is not None and lease_id in self._held:
+            self._tell(Event("lost", "its lease was lost", self._held[lease_id].rollout_id))
+            slot.stop("cancelled", within_seconds=_STOP_SECONDS)
+        self._forget(lease_id)
 
     def _watch_slots(self) -> None:
         now = time.monotonic()
@@ -257,21 +279,26 @@ class Worker:
                     slot.stop("timeout", within_seconds=0)
             if slot.stop_by is not None and now > slot.stop_by:
                 slot.kill()
+            slot.limit_log()
             if not slot.is_running:
                 self._bury(slot)
+
+    def _remove_slot(self, slot: Slot) -> None:
+        self._selector.unregister(slot.socket)
+        self._slots.remove(slot)
+        slot.close(within_seconds=_LAST_SECONDS)
 
     def _bury(self, slot: Slot) -> None:
         """A slot's process has died: remove its environment, and end or return its rollout."""
         self._listen(slot)
-        self._selector.unregister(slot.socket)
-        self._slots.remove(slot)
+        if slot in self._slots:
+            self._remove_slot(slot)
         claim = slot.claim
         if claim is None:
             return
         for name in remove_rollout(claim.rollout_id):
             _logger.warning("removed %s of a process that died", name)
         was_stopped = slot.stop_by is not None
-        slot.close(within_seconds=0)
         if claim.lease_id not in self._held:
             return
         reason = f"its process ended unexpectedly ({_describe_exit(slot.exit_code)})"
@@ -343,6 +370,9 @@ class Worker:
     def _is_finished(self) -> bool:
         if self._held and not self._has_work and (self._until_idle or self._is_draining):
             self._renewer.hurry()
+        if not self._has_work and time.monotonic() > self._end_by:
+            # The database cannot be reached. What has ended is in the spool, and is delivered later.
+            return True
         if self._held or (self._claimer.is_asking and self._is_draining):
             self._idle_since = time.monotonic()
             return False

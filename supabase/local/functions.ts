@@ -2,6 +2,7 @@
 import completeRollout from "../functions/complete-rollout/index.ts";
 import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
+import importEnvironment from "../functions/import-environment/index.ts";
 import launchTraining from "../functions/launch-training/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
 import metrics from "../functions/metrics/index.ts";
@@ -18,6 +19,7 @@ export const functions: Record<string, EdgeFunction> = {
   "complete-rollout": completeRollout,
   "get-metrics": getMetrics,
   health,
+  "import-environment": importEnvironment,
   "launch-training": launchTraining,
   "log-agent-state": logAgentState,
   metrics,

@@ -4,6 +4,17 @@ create schema internal;
 comment on schema internal is 'Rules and helpers. Not exposed by the API.';
 grant usage on schema internal to anon, authenticated, service_role;
 
+-- Errors ------------------------------------------------------------------------------------------------------------------------
+
+create function internal.fail(code text, field text, message text) returns void
+language plpgsql set search_path = ''
+as $$
+-- Raise an error that names the field to blame. In the detail too: the API does not pass on the column.
+begin
+  raise exception using errcode = code, column = field, message = message, detail = jsonb_build_object('field', field)::text;
+end
+$$;
+
 -- Ids and timestamps ------------------------------------------------------------------------------------------------------------
 
 create function internal.new_id() returns uuid
@@ -36,9 +47,9 @@ create function internal.refuse_new_place() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  raise exception using errcode = 'OM409', table = tg_table_name, column = tg_argv[0],
-    message = format('%s %s: it cannot move to another %s; create a new one',
-      rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, replace(regexp_replace(tg_argv[0], '_id$', ''), '_', ' '));
+  perform internal.fail('OM409', tg_argv[0],
+    format('%s %s: it cannot move to another %s; create a new one',
+      rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, replace(regexp_replace(tg_argv[0], '_id$', ''), '_', ' ')));
 end
 $$;
 
@@ -83,6 +94,6 @@ language sql immutable parallel safe set search_path = ''
 as $$ select value > '-infinity'::double precision and value < 'infinity'::double precision $$;
 
 -- Column defaults and policies run as the caller, who needs these; the other functions are the owner's.
-revoke execute on function internal.new_id, internal.touch_updated_at, internal.refuse_new_place, internal.pin, internal.compress,
+revoke execute on function internal.fail, internal.new_id, internal.touch_updated_at, internal.refuse_new_place, internal.pin, internal.compress,
   internal.to_double, internal.is_finite from public;
-grant execute on function internal.new_id, internal.to_double, internal.is_finite to anon, authenticated, service_role;
+grant execute on function internal.fail, internal.new_id, internal.to_double, internal.is_finite to anon, authenticated, service_role;

@@ -17,6 +17,9 @@ begin
       message = format('%s %s: %s %s is unknown', tg_table_name, new.id, tg_argv[0], parent_id),
       detail = format('Key (%s)=(%s) is not present in table "%s".', tg_argv[0], parent_id, tg_argv[1]::regclass);
   end if;
+  if tg_argv[1] in ('public.rollouts', 'public.agent_states') then
+    perform internal.require_lease(tg_table_name, new.id, tg_argv[0], parent_id);
+  end if;
   return null;
 end
 $$;
@@ -28,12 +31,16 @@ as $$
 -- Runs after the deletion, which waited for sessions that were adding rows, so that their rows are visible.
 declare
   slice uuid[];
+  in_batch text := current_setting('openmanus_rl.in_batch', true);
 begin
+  -- What goes with its parent needs no look at each row.
+  perform set_config('openmanus_rl.in_batch', 'on', true);
   for slice in
     select array_agg(o.id) from (select r.id, row_number() over () / 1000 as slice from old_rows r) o group by o.slice
   loop
     execute format('delete from %s c where c.%I = any ($1)', tg_argv[0], tg_argv[1]) using slice;
   end loop;
+  perform set_config('openmanus_rl.in_batch', coalesce(in_batch, ''), true);
   return null;
 end
 $$;

@@ -79,13 +79,10 @@ begin
     if internal.next_statuses(tg_table_name, new.status) is null then
       return new;
     end if;
-    raise exception using
-      errcode = 'OM409',
-      message = format('%s %s: cannot go from %s to %s; %s', rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, old.status, new.status,
+    perform internal.fail('OM409', 'status',
+      format('%s %s: cannot go from %s to %s; %s', rtrim(replace(tg_table_name, '_', ' '), 's'), old.id, old.status, new.status,
         case when cardinality(allowed) = 0 then old.status || ' is final, create a new one'
-             else 'from ' || old.status || ' it can go to ' || array_to_string(allowed, ', ') end),
-      column = 'status',
-      table = tg_table_name;
+             else 'from ' || old.status || ' it can go to ' || array_to_string(allowed, ', ') end));
   end if;
   if new.status_change_id is not distinct from old.status_change_id then
     new.status_change_id := internal.new_id();

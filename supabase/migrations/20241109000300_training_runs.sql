@@ -79,7 +79,7 @@ language plpgsql stable set search_path = ''
 as $$
 begin
   if not exists (select 1 from public.training_runs r where r.id = run_id) then
-    raise exception using errcode = 'OM404', column = 'training_run_id', message = format('training run %s: unknown id', run_id);
+    perform internal.fail('OM404', 'training_run_id', format('training run %s: unknown id', run_id));
   end if;
 end
 $$;
@@ -103,7 +103,7 @@ begin
   where r.id = run_id
   returning r.heartbeat_at into beat;
   if beat is null then
-    raise exception using errcode = 'OM404', message = format('training run %s: unknown, or not yours to change', run_id), column = 'run_id';
+    perform internal.fail('OM404', 'run_id', format('training run %s: unknown, or not yours to change', run_id));
   end if;
   return beat;
 end

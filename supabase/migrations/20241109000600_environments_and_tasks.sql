@@ -19,6 +19,7 @@ create unique index environments_by_owner on public.environments (owner_id, id);
 create unique index environments_by_change on public.environments (updated_at desc, id);
 
 create table public.environment_versions (
+  id uuid primary key default internal.new_id(),
   environment_id uuid not null references public.environments (id) on delete cascade,
   version integer not null,
   kind text,
@@ -27,10 +28,10 @@ create table public.environment_versions (
   preview_error text,
   created_by uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now(),
-  primary key (environment_id, version)
+  unique (environment_id, version)
 );
 comment on table public.environment_versions is 'What an environment was in each of its versions. `preview` is a picture of it, or `preview_error` says why there is none.';
-create unique index environment_versions_by_author on public.environment_versions (created_by, environment_id, version);
+create unique index environment_versions_by_author on public.environment_versions (created_by, id);
 
 create table public.tasks (
   id uuid primary key default internal.new_id(),
@@ -64,11 +65,13 @@ create table public.validators (
   kind text not null check (kind <> ''),
   spec jsonb not null default '{}',
   version integer not null default 1,
+  retired_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (task_id, external_id)
 );
 comment on table public.validators is 'How a task''s outcome is checked. `version` counts the changes of kind and spec.';
+comment on column public.validators.retired_at is 'When an import of the task no longer named it: it is kept for its verdicts, and no longer run.';
 
 create trigger touch_updated_at before update on public.environments for each row execute function internal.touch_updated_at();
 create trigger touch_updated_at before update on public.tasks for each row execute function internal.touch_updated_at();
@@ -127,7 +130,7 @@ as $$
   where v.environment_id = of_environment_id and v.version = of_version
 $$;
 
-create function public.save_preview(environment_id uuid, version integer, preview text default null, preview_error text default null) returns void
+create function public.save_preview(environment_id uuid, version integer, preview text default null, preview_error text default null) returns boolean
 language plpgsql set search_path = ''
 as $$
 begin
@@ -138,6 +141,7 @@ begin
     raise exception using errcode = 'OM404', column = 'version', message = format('environment %s: it has no version %s', environment_id, version);
   end if;
   perform internal.store_preview(environment_id, version, preview, preview_error);
+  return true;
 end
 $$;
 comment on function public.save_preview is 'Keep the picture of a version of an environment, a PNG as a data: URL, or why there is none.';
@@ -159,3 +163,17 @@ select internal.protect('public.validators', 'internal.owns_task(task_id)');
 select internal.reserve('public.environments', 'version');
 select internal.reserve('public.tasks', 'version');
 select internal.reserve('public.validators', 'version');
+
+-- Importing again -----------------------------------------------------------------------------------------------------------------
+
+create function public.keep_validators(task_ids uuid[], validator_ids uuid[]) returns integer
+language sql set search_path = ''
+as $$
+  with changed as (
+    update public.validators v set retired_at = case when v.id = any (validator_ids) then null else now() end
+    where v.task_id = any (task_ids) and (v.retired_at is null) <> (v.id = any (validator_ids)) returning 1)
+  select count(*)::integer from changed
+$$;
+comment on function public.keep_validators is 'Of all validators of these tasks, use exactly these: others are retired. Returns how many that changed.';
+revoke execute on function public.keep_validators from public, anon, authenticated, service_role;
+grant execute on function public.keep_validators to authenticated, service_role;

@@ -152,7 +152,7 @@ language plpgsql stable set search_path = ''
 as $$
 begin
   if not exists (select 1 from public.rollouts r where r.id = rollout_id) then
-    raise exception using errcode = 'OM404', column = 'rollout_id', message = format('rollout %s: unknown id', rollout_id);
+    perform internal.fail('OM404', 'rollout_id', format('rollout %s: unknown id', rollout_id));
   end if;
 end
 $$;

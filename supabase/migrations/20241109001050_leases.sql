@@ -61,19 +61,19 @@ begin
   end if;
   if internal.writes_under_lease() then
     if internal.is_held(old.lease_id) is not true then
-      raise exception using errcode = 'OM409', table = 'rollouts', column = 'lease_id',
-        message = format('rollout %s: this worker has lost its lease', old.id);
+      perform internal.fail('OM409', 'lease_id',
+        format('rollout %s: this worker has lost its lease', old.id));
     end if;
   elsif not internal.is_ended(old.status) then
     select n.key into field from jsonb_each(to_jsonb(new) - free) n where n.value is distinct from to_jsonb(old) -> n.key order by n.key = 'status' desc, n.key limit 1;
     if field is not null then
-      raise exception using errcode = 'OM409', table = 'rollouts', column = field,
-        message = format('rollout %s: it is in the queue, and only its worker changes its %s; cancel it with cancel_rollouts', old.id, field);
+      perform internal.fail('OM409', field,
+        format('rollout %s: it is in the queue, and only its worker changes its %s; cancel it with cancel_rollouts', old.id, field));
     end if;
   end if;
   if not internal.is_ended(new.status) and (internal.is_ended(old.status) or (new.status = 'pending' and old.status <> 'pending')) then
-    raise exception using errcode = 'OM409', table = 'rollouts', column = 'status',
-      message = format('rollout %s: it is of the queue; retry_rollouts puts it back', old.id);
+    perform internal.fail('OM409', 'status',
+      format('rollout %s: it is of the queue; retry_rollouts puts it back', old.id));
   elsif internal.is_ended(new.status) and not internal.is_ended(old.status) then
     delete from internal.leases l where l.rollout_id = old.id;
     new.cancel_requested_at := null;
@@ -83,6 +83,66 @@ end
 $$;
 
 create trigger guard_lease before update on public.rollouts for each row when (old.request is not null) execute function internal.guard_lease();
+
+-- Writing row by row --------------------------------------------------------------------------------------------------------------
+
+create function internal.require_lease(kind text, row_id uuid, field text, parent_id uuid) returns void
+language plpgsql set search_path = ''
+as $$
+-- A row is written whose field leads to a rollout. That is locked before its status is looked at: retry_rollouts may just put it back.
+declare
+  of_rollout_id uuid := parent_id;
+  found_rollout record;
+begin
+  if field = 'agent_state_id' then
+    of_rollout_id := (select a.rollout_id from public.agent_states a where a.id = parent_id);
+  end if;
+  -- The rollout is gone if its rows are deleted with it.
+  select r.status, internal.is_held(r.lease_id) as is_mine into found_rollout from public.rollouts r where r.id = of_rollout_id and r.request is not null for key share;
+  if found and not internal.is_ended(found_rollout.status) and found_rollout.is_mine is not true then
+    perform internal.fail('OM409', field,
+      format('%s %s: its rollout is in the queue, and only its worker writes to it', replace(kind, '_', ' '), row_id));
+  end if;
+end
+$$;
+
+create function internal.guard_turn() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+-- Arguments: the fields that lead to the rollout.
+declare
+  written record;
+  parent_id uuid;
+begin
+  if tg_op = 'DELETE' then
+    written := old;
+  else
+    written := new;
+  end if;
+  for place in 0 .. tg_nargs - 1 loop
+    execute format('select ($1).%I', tg_argv[place]) into parent_id using written;
+    perform internal.require_lease(tg_table_name, written.id, tg_argv[place], parent_id);
+  end loop;
+  return null;
+end
+$$;
+
+create function internal.hold_to_lease(target regclass, variadic fields text[]) returns void
+language plpgsql set search_path = ''
+as $$
+-- Called after internal.refer, whose trigger looks at new rows: the condition of another one would be evaluated for each row of a batch. After each row
+-- and not before it: row security comes first. What is written in a batch is looked at once, by internal.refuse_unleased.
+declare
+  is_referring boolean := fields <@ array(select p.field from internal.parents_of(target) p where not p.is_checked_by_row);
+begin
+  execute format('create trigger hold_to_lease after %s on %s for each row
+    when (current_setting(''openmanus_rl.in_batch'', true) is distinct from ''on'')
+    execute function internal.guard_turn(%s)', case when is_referring then 'update or delete' else 'insert or update or delete' end, target,
+    (select string_agg(quote_literal(f), ', ') from unnest(fields) f));
+end
+$$;
+
+-- Writing batches -----------------------------------------------------------------------------------------------------------------
 
 create function internal.rollouts_of(kind text, kinds text[]) returns text
 language sql immutable set search_path = ''
@@ -146,7 +206,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.rollouts_of, internal.lock_leased,
+revoke execute on function internal.is_held, internal.writes_under_lease, internal.is_ended, internal.guard_lease, internal.require_lease, internal.guard_turn, internal.hold_to_lease, internal.rollouts_of, internal.lock_leased,
   internal.refuse_unleased from public;
 grant execute on function internal.is_held, internal.writes_under_lease, internal.is_ended to anon, authenticated, service_role;
 grant execute on function internal.lock_leased, internal.refuse_unleased to authenticated, service_role;

@@ -136,7 +136,7 @@ declare
   recent jsonb;
 begin
   if rollout_limit is null or rollout_limit not between 0 and 1000 then
-    raise exception using errcode = 'OM400', column = 'rollout_limit', message = format('rollout_limit is %s: 0 to 1000 are possible', coalesce(rollout_limit::text, 'null'));
+    perform internal.fail('OM400', 'rollout_limit', format('rollout_limit is %s: 0 to 1000 are possible', coalesce(rollout_limit::text, 'null')));
   end if;
   if training_run_id is not null then
     perform internal.require_run(training_run_id);

@@ -96,6 +96,11 @@ select internal.refer('public.observations', 'agent_state_id', 'public.agent_sta
 select internal.refer('public.generations', 'agent_state_id', 'public.agent_states');
 select internal.refer('public.tool_calls', 'agent_state_id', 'public.agent_states');
 
+select internal.hold_to_lease('public.agent_states', 'rollout_id');
+select internal.hold_to_lease('public.observations', 'agent_state_id');
+select internal.hold_to_lease('public.generations', 'agent_state_id');
+select internal.hold_to_lease('public.tool_calls', 'agent_state_id');
+
 select internal.relate('public.agent_states', 'rollout_id', 'public.rollouts');
 select internal.relate('public.observations', 'agent_state_id', 'public.agent_states');
 select internal.relate('public.generations', 'agent_state_id', 'public.agent_states');

@@ -20,7 +20,7 @@ begin
     coalesce(t.chat, array[0, t.messages_from + jsonb_array_length(t.messages)]) as stretches
   into turn from public.agent_states t where t.id = turn_chat.agent_state_id;
   if not found then
-    raise exception using errcode = 'OM404', column = 'agent_state_id', message = format('turn %s: unknown id', agent_state_id);
+    perform internal.fail('OM404', 'agent_state_id', format('turn %s: unknown id', agent_state_id));
   end if;
   if turn.messages_from is null then
     return turn.messages;
@@ -47,7 +47,7 @@ begin
   into generation
   from public.generations g join public.agent_states a on a.id = g.agent_state_id where g.id = generation_id;
   if not found then
-    raise exception using errcode = 'OM404', column = 'generation_id', message = format('generation %s: unknown id', generation_id);
+    perform internal.fail('OM404', 'generation_id', format('generation %s: unknown id', generation_id));
   end if;
   if generation.tokens_from is null then
     return generation.prompt_ids;

@@ -16,6 +16,7 @@ create table internal.rewards (
 comment on table internal.rewards is 'Rewards that are not a column of their turn: of another type, with details, of the whole rollout, or logged separately.';
 
 select internal.refer('internal.rewards', 'rollout_id', 'public.rollouts');
+select internal.hold_to_lease('internal.rewards', 'rollout_id');
 select internal.compress('internal.rewards', 'details');
 select internal.pin('internal.rewards', 'rollout_id', 'training_run_id');
 select internal.protect('internal.rewards', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');
@@ -106,8 +107,8 @@ as $$
 -- Returns NULL if the caller may not change it.
 begin
   if (old.id, old.rollout_id, old.training_run_id) is distinct from (new.id, new.rollout_id, new.training_run_id) then
-    raise exception using errcode = 'OM409', table = 'rewards', column = 'rollout_id',
-      message = format('reward %s: it cannot move to another rollout; create a new one', old.id);
+    perform internal.fail('OM409', 'rollout_id',
+      format('reward %s: it cannot move to another rollout; create a new one', old.id));
   end if;
   if not exists (select 1 from public.agent_states a where a.id = old.id and a.reward is not null) then
     if (old.step_number, old.reward_type) is distinct from (new.step_number, new.reward_type) then
@@ -176,5 +177,6 @@ create unique index validations_of_a_validator on public.validations (validator_
 
 create trigger touch_updated_at before update on public.validations for each row execute function internal.touch_updated_at();
 select internal.compress('public.validations', 'expected', 'actual', 'details');
+select internal.hold_to_lease('public.validations', 'rollout_id');
 select internal.pin('public.validations', 'rollout_id', 'training_run_id');
 select internal.protect('public.validations', 'internal.owns_rollout(rollout_id, training_run_id)', 'internal.is_public_run(training_run_id)');

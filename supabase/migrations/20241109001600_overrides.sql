@@ -71,14 +71,14 @@ begin
   select * into r from public.rollouts t where t.id = of_rollout_id for update;
   if not found then
     perform internal.require_rollout(of_rollout_id);
-    raise exception using errcode = 'OM403', column = 'rollout_id', message = format('rollout %s: not yours to judge; ask its owner or an admin', of_rollout_id);
+    perform internal.fail('OM403', 'rollout_id', format('rollout %s: not yours to judge; ask its owner or an admin', of_rollout_id));
   end if;
   if r.status = 'error' then
-    raise exception using errcode = 'OM409', column = 'rollout_id',
-      message = format('rollout %s: it ended in an error, so there is nothing to judge; run it again', of_rollout_id);
+    perform internal.fail('OM409', 'rollout_id',
+      format('rollout %s: it ended in an error, so there is nothing to judge; run it again', of_rollout_id));
   elsif not internal.is_completed(r.status) then
-    raise exception using errcode = 'OM409', column = 'rollout_id',
-      message = format('rollout %s: it is %s; only one that has completed can be judged', of_rollout_id, r.status);
+    perform internal.fail('OM409', 'rollout_id',
+      format('rollout %s: it is %s; only one that has completed can be judged', of_rollout_id, r.status));
   end if;
   return r;
 end
@@ -99,15 +99,15 @@ language plpgsql stable set search_path = ''
 as $$
 begin
   if verdict not in ('pass', 'fail') then
-    raise exception using errcode = 'OM400', column = 'verdict', message = format('verdict is %s: pass, fail, or null to withdraw, are possible', left(verdict, 100));
+    perform internal.fail('OM400', 'verdict', format('verdict is %s: pass, fail, or null to withdraw, are possible', left(verdict, 100)));
   end if;
   if coalesce(length(btrim(reason, E' \t\r\n')), 0) = 0 or length(reason) > 2000 then
-    raise exception using errcode = 'OM400', column = 'reason', message = 'reason: say why, in 1 to 2000 characters';
+    perform internal.fail('OM400', 'reason', 'reason: say why, in 1 to 2000 characters');
   end if;
   perform internal.require_rollout(of_rollout_id);
   if of_validation_id is not null and not exists (
     select 1 from public.validations v where v.id = of_validation_id and v.rollout_id = of_rollout_id) then
-    raise exception using errcode = 'OM404', column = 'validation_id', message = format('validation %s: unknown, or of another rollout', of_validation_id);
+    perform internal.fail('OM404', 'validation_id', format('validation %s: unknown, or of another rollout', of_validation_id));
   end if;
 end
 $$;
@@ -127,7 +127,7 @@ begin
   -- A repeated request, such as after a lost response, changes nothing.
   if standing.id is null or (standing.verdict, standing.reason, standing.validation_id) is distinct from (verdict, reason, validation_id) then
     if standing.verdict is null and verdict is null then
-      raise exception using errcode = 'OM409', column = 'verdict', message = format('rollout %s: there is no override to withdraw', rollout_id);
+      perform internal.fail('OM409', 'verdict', format('rollout %s: there is no override to withdraw', rollout_id));
     end if;
     status := case verdict when 'pass' then 'success' when 'fail' then 'failed' else internal.status_by_machine(rollout_id) end;
     perform set_config('openmanus_rl.overriding', rollout_id::text, true);

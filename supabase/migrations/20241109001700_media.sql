@@ -26,6 +26,7 @@ create unique index media_by_owner on public.media (owner_id, id);
 
 select internal.refer('public.media', 'agent_state_id', 'public.agent_states');
 select internal.relate('public.media', 'agent_state_id', 'public.agent_states');
+select internal.hold_to_lease('public.media', 'rollout_id', 'agent_state_id');
 select internal.pin('public.media', 'training_run_id', 'rollout_id', 'agent_state_id');
 select internal.protect('public.media',
   'internal.owns_or_owns_run(training_run_id, owner_id)

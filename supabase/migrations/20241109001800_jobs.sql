@@ -64,13 +64,14 @@ select internal.track_status('public.jobs');
 select internal.protect('public.jobs', 'false', 'internal.is_public_run(training_run_id)', writable => false);
 
 create table public.job_logs (
+  id uuid primary key default internal.new_id(),
   job_id uuid not null references public.jobs (id) on delete cascade,
   attempt integer not null,
   start bigint not null check (start >= 0),
   bytes integer not null check (bytes > 0),
   text text not null,
   created_at timestamptz not null default now(),
-  primary key (job_id, attempt, start)
+  unique (job_id, attempt, start)
 );
 comment on table public.job_logs is 'What a job printed, in pieces. `start` is where a piece begins in the log of its attempt, in bytes.';
 select internal.protect('public.job_logs', 'false', writable => false);

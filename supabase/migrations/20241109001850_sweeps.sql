@@ -34,16 +34,17 @@ create unique index sweeps_by_owner on public.sweeps (owner_id, id);
 create unique index active_sweeps on public.sweeps (created_at, id) where status in ('pending', 'running');
 
 create table public.sweep_trials (
+  id uuid primary key default internal.new_id(),
   sweep_id uuid not null references public.sweeps (id) on delete cascade,
   trial integer not null check (trial >= 0),
   training_run_id uuid references public.training_runs (id) on delete set null,
   parameters jsonb not null,
   pruned_at timestamptz,
   created_at timestamptz not null default now(),
-  primary key (sweep_id, trial)
+  unique (sweep_id, trial)
 );
 comment on table public.sweep_trials is 'A run of a sweep and its parameters. `pruned_at` says that it was stopped early, since others did better.';
-create unique index sweep_trial_of_a_run on public.sweep_trials (training_run_id);
+create unique index sweep_trials_of_a_run on public.sweep_trials (training_run_id, id);
 
 select internal.track_status('public.sweeps', '');
 select internal.protect('public.sweeps', 'false', writable => false);

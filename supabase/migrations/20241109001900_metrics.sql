@@ -146,7 +146,7 @@ as $$
 begin
   perform internal.require_run(metric_series.training_run_id);
   if max_points < 2 then
-    raise exception using errcode = 'OM400', message = format('max_points is %s: at least 2 are needed to keep extremes', max_points), column = 'max_points';
+    perform internal.fail('OM400', 'max_points', format('max_points is %s: at least 2 are needed to keep extremes', max_points));
   end if;
   return (
   with points as materialized (

@@ -44,8 +44,8 @@ $$;
 
 create trigger hide_latecomer before insert on public.training_steps for each row execute function internal.hide_latecomer();
 create trigger hide_latecomer before insert on public.model_checkpoints for each row execute function internal.hide_latecomer();
-create trigger hide_latecomer before insert on public.evaluations for each row execute function internal.hide_latecomer();
-create trigger hide_latecomer before insert on public.rollouts for each row execute function internal.hide_latecomer();
+create trigger hide_latecomer before insert on public.evaluations for each row when (new.training_run_id is not null) execute function internal.hide_latecomer();
+create trigger hide_latecomer before insert on public.rollouts for each row when (new.training_run_id is not null) execute function internal.hide_latecomer();
 
 -- Rewinding ---------------------------------------------------------------------------------------------------------------------
 
@@ -56,6 +56,7 @@ as $$
 declare
   next_timeline integer;
   went_beyond timestamptz;
+  hidden uuid[];
 begin
   select r.timeline + 1 into next_timeline from public.training_runs r where r.id = run_id for update;
   select min(t.at) into went_beyond from (
@@ -73,15 +74,24 @@ begin
   insert into public.rewinds (id, training_run_id, timeline, to_step, cut_at)
   values (rewind_id, run_id, next_timeline, kept_step, coalesce(went_beyond, now()));
 
-  -- Rows of the new timeline, written by a process that knew of the rewind earlier, stay visible.
+  -- Rows of the new timeline, written by a process that knew of the rewind earlier, stay visible. Rollouts of the queue are locked first, as its
+  -- functions lock them: before their evaluations.
+  perform 1 from public.rollouts r where r.training_run_id = run_id and r.request is not null and r.status in ('pending', 'provisioning', 'running')
+  order by r.id for update;
+  with changed as (
+    update public.rollouts r set rewound_at = now() where r.training_run_id = run_id and r.rewound_at is null and r.timeline < next_timeline
+      and (r.step > kept_step or (r.step is null and r.created_at >= went_beyond))
+    returning r.id, r.request, r.status)
+  select array_agg(c.id) into hidden from changed c where c.request is not null and not internal.is_ended(c.status);
+  if hidden is not null then
+    perform internal.cancel_hidden(hidden);
+  end if;
   update public.training_steps s set rewound_at = now()
   where s.training_run_id = run_id and s.rewound_at is null and s.step > kept_step and s.timeline < next_timeline;
   update public.model_checkpoints c set rewound_at = now() where c.training_run_id = run_id and c.rewound_at is null and c.timeline < next_timeline
     and (c.step > kept_step or (c.step is null and c.created_at >= went_beyond));
   update public.evaluations e set rewound_at = now() where e.training_run_id = run_id and e.rewound_at is null and e.timeline < next_timeline
     and (e.step > kept_step or (e.step is null and e.created_at >= went_beyond));
-  update public.rollouts r set rewound_at = now() where r.training_run_id = run_id and r.rewound_at is null and r.timeline < next_timeline
-    and (r.step > kept_step or (r.step is null and r.created_at >= went_beyond));
   update public.metric_chunks c set visible_to = least(c.visible_to, kept_step)
   where c.training_run_id = run_id and c.last_step > kept_step and c.timeline < next_timeline;
   update public.training_runs r set timeline = next_timeline, progress = null,

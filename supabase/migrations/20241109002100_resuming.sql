@@ -121,11 +121,11 @@ declare
   launch internal.launches;
 begin
   if rewind_to_step < -1 then
-    raise exception using errcode = 'OM400', column = 'rewind_to_step', message = format('rewind_to_step is %s: it must be a step, or -1 to begin anew', rewind_to_step);
+    perform internal.fail('OM400', 'rewind_to_step', format('rewind_to_step is %s: it must be a step, or -1 to begin anew', rewind_to_step));
   end if;
   if may_begin and not exists (select 1 from public.training_runs r where r.id = run_id) then
     if current_user = 'authenticated' and not internal.is_editor() then
-      raise exception using errcode = 'OM403', column = 'run_id', message = format('training run %s: only editors begin runs', run_id);
+      perform internal.fail('OM403', 'run_id', format('training run %s: only editors begin runs', run_id));
     end if;
     launch := internal.note_launch(run_id, change_id, coalesce(known_step, known_metric_step, -1) + 1, 0);
     return jsonb_build_object('rewinds', '[]'::jsonb, 'next_step', launch.next_step, 'next_episode', launch.next_episode);
@@ -134,7 +134,7 @@ begin
   -- Simultaneous processes of a job continue here one at a time.
   perform 1 from public.training_runs r where r.id = run_id for update;
   if not found then
-    raise exception using errcode = 'OM403', column = 'run_id', message = format('training run %s: not yours to change; ask its owner or an admin', run_id);
+    perform internal.fail('OM403', 'run_id', format('training run %s: not yours to change; ask its owner or an admin', run_id));
   end if;
   is_repeated := internal.has_launched(run_id, change_id)
     or exists (select 1 from public.status_history h where h.entity_id = run_id and h.id = change_id);
@@ -158,8 +158,8 @@ begin
   last := coalesce(internal.last_step(run_id, known_step, known_metric_step), -1);
   if not is_repeated and (rewind_to_last or rewind_to_step is not null) then
     if known_timeline is not null and timeline_now > greatest(known_timeline, cardinality(told)) then
-      raise exception using errcode = 'OM409', column = 'rewind_to_step',
-        message = format('training run %s: another process rewound it at the same time; start again, and let only one process rewind it', run_id);
+      perform internal.fail('OM409', 'rewind_to_step',
+        format('training run %s: another process rewound it at the same time; start again, and let only one process rewind it', run_id));
     end if;
     perform internal.rewind_run(run_id, case when rewind_to_last then last else rewind_to_step end, change_id);
   end if;

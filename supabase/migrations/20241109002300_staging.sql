@@ -119,18 +119,18 @@ declare
   unknown text;
 begin
   if jsonb_typeof(batch) is distinct from 'object' then
-    raise exception using errcode = 'OM400', column = 'batch',
-      message = 'batch: an object of lists is expected, such as {"rollouts": [...], "agent_states": [...]}';
+    perform internal.fail('OM400', 'batch',
+      'batch: an object of lists is expected, such as {"rollouts": [...], "agent_states": [...]}');
   end if;
   select k into unknown from jsonb_object_keys(batch) k where k not in (select kind from internal.record_kinds()) limit 1;
   if unknown is not null then
-    raise exception using errcode = 'OM400', column = unknown,
-      message = format('batch.%s: no such kind of record; there are %s', unknown,
-        (select string_agg(kind, ', ' order by place) from internal.record_kinds()));
+    perform internal.fail('OM400', unknown,
+      format('batch.%s: no such kind of record; there are %s', unknown,
+        (select string_agg(kind, ', ' order by place) from internal.record_kinds())));
   end if;
   select k into unknown from jsonb_each(batch) b (k, v) where jsonb_typeof(v) <> 'array' limit 1;
   if unknown is not null then
-    raise exception using errcode = 'OM400', column = unknown, message = format('batch.%s: a list of records is expected', unknown);
+    perform internal.fail('OM400', unknown, format('batch.%s: a list of records is expected', unknown));
   end if;
 
   insert into pg_temp.stage_json (kind, ordinal, record, nested)
@@ -180,14 +180,14 @@ begin
   end if;
   select k into field from jsonb_object_keys(record - known) k limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = field,
-      message = format('%s: no such field; there are %s', field, array_to_string(known, ', '));
+    perform internal.fail('OM400', field,
+      format('%s: no such field; there are %s', field, array_to_string(known, ', ')));
   end if;
   for field in select k from jsonb_object_keys(record) k loop
     begin
       execute format('select jsonb_populate_record(null::public.%I, $1)', kind) using jsonb_build_object(field, record -> field);
     exception when data_exception or program_limit_exceeded then
-      raise exception using errcode = 'OM400', column = field, message = format('%s: %s', field, sqlerrm);
+      perform internal.fail('OM400', field, format('%s: %s', field, sqlerrm));
     end;
   end loop;
 end

@@ -8,8 +8,8 @@ language plpgsql set search_path = ''
 as $$
 begin
   if field is not null then
-    raise exception using errcode = 'OM409', column = field,
-      message = format('%s: a record cannot move to another parent; omit %s, or create a new record', field, field);
+    perform internal.fail('OM409', field,
+      format('%s: a record cannot move to another parent; omit %s, or create a new record', field, field));
   end if;
 end
 $$;
@@ -142,7 +142,7 @@ begin
           get diagnostics done = row_count;
           if done < wanted and exists (select 1 from pg_temp.%5$I s where s.ordinal between low and high and s.round = current_round
                                        and not exists (select 1 from %2$s t where t.id = s.id)) then
-            raise exception using errcode = 'OM404', column = 'id', message = 'unknown id; it was deleted meanwhile';
+            perform internal.fail('OM404', 'id', 'unknown id; it was deleted meanwhile');
           elsif done < wanted then
             raise exception using errcode = 'OM403', message = 'not yours to change; ask its owner or an admin';
           end if;

@@ -317,16 +317,16 @@ declare
   answer jsonb;
 begin
   if internal.next_statuses(entity, 'pending') is null then
-    raise exception using errcode = 'OM400', column = 'entity', message = format('entity %s: has no status', entity);
+    perform internal.fail('OM400', 'entity', format('entity %s: has no status', entity));
   end if;
   if status is null then
-    raise exception using errcode = 'OM400', column = 'status', message = format('%s %s: status is required', entity, entity_id);
+    perform internal.fail('OM400', 'status', format('%s %s: status is required', entity, entity_id));
   end if;
   -- Locked, so that it is not deleted meanwhile: ingest would insert it again. Users who may read but not change it are refused below.
   execute format('select 1 from public.%I t where t.id = $1 for no key update', entity) using entity_id;
   execute format('select exists (select 1 from public.%I t where t.id = $1)', entity) into known using entity_id;
   if not known then
-    raise exception using errcode = 'OM404', column = 'id', message = format('%s %s: unknown id', entity, entity_id);
+    perform internal.fail('OM404', 'entity_id', format('%s %s: unknown id', entity, entity_id));
   end if;
   answer := public.ingest(
     jsonb_build_object(entity, jsonb_build_array(

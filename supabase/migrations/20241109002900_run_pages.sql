@@ -75,7 +75,7 @@ as $$
 begin
   perform internal.require_run(training_run_id);
   if buckets is null or buckets not between 1 and 1000 then
-    raise exception using errcode = 'OM400', column = 'buckets', message = format('buckets is %s: 1 to 1000 are possible', coalesce(buckets::text, 'null'));
+    perform internal.fail('OM400', 'buckets', format('buckets is %s: 1 to 1000 are possible', coalesce(buckets::text, 'null')));
   end if;
   return internal.progress_of_run(training_run_id, buckets);
 end
@@ -133,7 +133,7 @@ as $$
 begin
   perform internal.require_run(training_run_id);
   if sample is null or sample not between 1 and 10000 then
-    raise exception using errcode = 'OM400', column = 'sample', message = format('sample is %s: 1 to 10000 are possible', coalesce(sample::text, 'null'));
+    perform internal.fail('OM400', 'sample', format('sample is %s: 1 to 10000 are possible', coalesce(sample::text, 'null')));
   end if;
   return internal.health_of_run(training_run_id, sample);
 end

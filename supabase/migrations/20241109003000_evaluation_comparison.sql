@@ -47,7 +47,7 @@ declare
     from public.evaluations e where e.id = of_evaluation_id);
 begin
   if answer is null then
-    raise exception using errcode = 'OM404', column = 'evaluation_id', message = format('evaluation %s: unknown id', of_evaluation_id);
+    perform internal.fail('OM404', 'evaluation_id', format('evaluation %s: unknown id', of_evaluation_id));
   end if;
   return answer;
 end

@@ -34,7 +34,7 @@ begin
       expected := case kind when 'uuid' then 'an id' when 'time' then 'a time' else 'a number that is not as large' end;
     end;
   end if;
-  raise exception using errcode = 'OM400', column = name, message = format('%s: %s is expected, not %s', name, expected, left(value::text, 100));
+  perform internal.fail('OM400', name, format('%s: %s is expected, not %s', name, expected, left(value::text, 100)));
 end
 $$;
 
@@ -51,12 +51,12 @@ begin
     return checked;
   end if;
   if jsonb_typeof(filters) <> 'object' then
-    raise exception using errcode = 'OM400', column = 'filters', message = 'filters: an object is expected, such as {"status": "failed"}';
+    perform internal.fail('OM400', 'filters', 'filters: an object is expected, such as {"status": "failed"}');
   end if;
   for name, value in select e.key, e.value from jsonb_each(filters) e loop
     if not kinds ? name then
-      raise exception using errcode = 'OM400', column = name,
-        message = format('%s: no such filter; there are %s', name, (select string_agg(k, ', ' order by k) from jsonb_object_keys(kinds) k));
+      perform internal.fail('OM400', name,
+        format('%s: no such filter; there are %s', name, (select string_agg(k, ', ' order by k) from jsonb_object_keys(kinds) k)));
     end if;
     if value not in ('null', '""') then
       checked := checked || jsonb_build_object(name, internal.checked_value(name, value, kinds ->> name));
@@ -83,8 +83,8 @@ begin
       null;
     end;
   end if;
-  raise exception using errcode = 'OM400', column = 'after',
-    message = format('after: %s is not the "next" of an earlier page of the same sort; leave it out to begin anew', left(after::text, 100));
+  perform internal.fail('OM400', 'after',
+    format('after: %s is not the "next" of an earlier page of the same sort; leave it out to begin anew', left(after::text, 100)));
 end
 $$;
 
@@ -93,7 +93,7 @@ language plpgsql immutable set search_path = ''
 as $$
 begin
   if value is null or value not between low and high then
-    raise exception using errcode = 'OM400', column = name, message = format('%s is %s: %s to %s are possible', name, coalesce(value::text, 'null'), low, high);
+    perform internal.fail('OM400', name, format('%s is %s: %s to %s are possible', name, coalesce(value::text, 'null'), low, high));
   end if;
 end
 $$;

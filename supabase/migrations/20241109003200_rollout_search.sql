@@ -78,10 +78,10 @@ declare
   f jsonb := '{"sort": "newest"}' || internal.checked_filters(filters, internal.filters_of_rollouts());
 begin
   if f ->> 'sort' not in ('newest', 'oldest', 'reward_high', 'reward_low') then
-    raise exception using errcode = 'OM400', column = 'sort', message = format('sort: newest, oldest, reward_high and reward_low are possible, not %s', f ->> 'sort');
+    perform internal.fail('OM400', 'sort', format('sort: newest, oldest, reward_high and reward_low are possible, not %s', f ->> 'sort'));
   end if;
   if f ->> 'sort' in ('reward_high', 'reward_low') and not f ? 'training_run_id' then
-    raise exception using errcode = 'OM400', column = 'sort', message = format('sort: %s is possible within a run only; add training_run_id', f ->> 'sort');
+    perform internal.fail('OM400', 'sort', format('sort: %s is possible within a run only; add training_run_id', f ->> 'sort'));
   end if;
   return f;
 end

@@ -143,7 +143,7 @@ begin
   cross join lateral (select internal.token_texts(a.model_response) as tokens) k
   where g.id = generation_id;
   if answer is null then
-    raise exception using errcode = 'OM404', column = 'generation_id', message = format('generation %s: unknown id', generation_id);
+    perform internal.fail('OM404', 'generation_id', format('generation %s: unknown id', generation_id));
   end if;
   return answer;
 end
@@ -174,7 +174,7 @@ declare
 begin
   perform internal.require_rollout(rollout_id), internal.check_range('max_matches', max_matches, 1, 10000);
   if coalesce(text, '') = '' then
-    raise exception using errcode = 'OM400', column = 'text', message = 'text: something to look for is expected';
+    perform internal.fail('OM400', 'text', 'text: something to look for is expected');
   end if;
   perform internal.checked_value('text', to_jsonb(text), 'text');
   loop

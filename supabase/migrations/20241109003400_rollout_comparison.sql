@@ -42,7 +42,7 @@ begin
   left join public.training_steps s on s.id = k.training_step_id left join public.evaluations e on e.id = k.evaluation_id
   where k.id = group_comparison.group_id;
   if not found then
-    raise exception using errcode = 'OM404', column = 'group_id', message = format('group %s: unknown id', group_id);
+    perform internal.fail('OM404', 'group_id', format('group %s: unknown id', group_id));
   end if;
   -- Including rollouts that a rewind hid: the group counts them, and is hidden with them.
   ids := array(select r.id from public.rollouts r where r.group_id = g.id order by r.id limit 200);

@@ -11,7 +11,7 @@ begin
     select jsonb_build_object('id', t.id, 'external_id', t.external_id, 'environment', t.environment, 'name', t.name,
       'description', left(t.description, 300), 'expected_answer', left(t.expected_answer, 300), 'split', t.split,
       'created_at', t.created_at, 'updated_at', t.updated_at,
-      'validators', (select count(*) from public.validators v where v.task_id = t.id),
+      'validators', (select count(*) from public.validators v where v.task_id = t.id and v.retired_at is null),
       'rollouts', n.rollouts, 'solved', n.solved, 'completed', n.completed, 'success_rate', n.solved::double precision / nullif(n.completed, 0),
       'mean_reward', n.mean_reward, 'last_rollout_at', n.last_at)
     from public.tasks t cross join lateral (
@@ -114,7 +114,7 @@ as $$
 begin
   perform internal.check_range('buckets', buckets, 1, 1000), internal.check_range('sample', sample, 1, 100000);
   if not exists (select 1 from public.tasks t where t.id = task_id) then
-    raise exception using errcode = 'OM404', column = 'task_id', message = format('task %s: unknown id', task_id);
+    perform internal.fail('OM404', 'task_id', format('task %s: unknown id', task_id));
   end if;
   return (
     with rollouts as materialized (select * from internal.rollouts_of_task(task_id, sample)

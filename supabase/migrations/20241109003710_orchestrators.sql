@@ -274,11 +274,12 @@ begin
 end
 $$;
 
-create function public.begin_attempt(job_id uuid, attempt integer, token text) returns void
+create function public.begin_attempt(job_id uuid, attempt integer, token text) returns boolean
 language plpgsql set search_path = ''
 as $$
 begin
   perform internal.require_editor('begin an attempt'), internal.begin(job_id, attempt, token, internal.owner_to_match());
+  return true;
 end
 $$;
 comment on function public.begin_attempt is 'A training process begins an attempt of a job. The first token wins; another process, or an attempt that is over, is refused, so that a job that was launched twice trains once.';

@@ -72,6 +72,8 @@ def test_the_snippets_that_are_not_run_are_few_and_name_what_exists() -> None:
         ("trainers.md", "python"),
         ("trainers.md", "python"),
         ("trainers.md", "python"),
+        ("training.md", "bash"),
+        ("training.md", "python"),
         ("workers.md", "bash"),
         ("workers.md", "bash"),
     ]

@@ -18,21 +18,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_setting_checks": {"errors"},
     "settings": BASE,
     "records": {"errors", "records"},
+    "environments": {"errors", "environments"},
     "transport": BASE | {"records", "transport"},
     "local": BASE | {"records", "transport", "local"},
     "connections": BASE | {"transport", "local"},
     "spool": BASE | {"records", "spool"},
+    # local, transport: the keys of the stack of this machine, and whether other machines can reach it.
+    "skypilot": BASE | {"transport", "local", "skypilot"},
 }
 _LOWER = BASE | {"records", "transport", "local", "connections"}
 MAY_IMPORT |= {
-    "managers": _LOWER | {"managers"},
+    "managers": _LOWER | {"environments", "managers"},
     "media": BASE | {"records", "transport", "managers", "media"},
     "delivery": _LOWER | {"managers", "media", "spool", "delivery"},
     "recorder": _LOWER | {"media", "spool", "delivery", "recorder"},
     "export": _LOWER | {"managers", "export"},
     "importing": _LOWER | {"managers", "spool", "delivery", "recorder", "importing"},
     "integrations": BASE | {"records", "managers", "spool", "recorder", "integrations"},
-    "sandboxes": BASE | {"records", "sandboxes"},
+    "sandboxes": BASE | {"records", "environments", "sandboxes"},
     # transport: SQL validators query the environment's own Postgres.
     "verification": BASE | {"records", "transport", "sandboxes", "verification"},
     # transport for how retries are paced; the agents' own HTTP is to model servers, not to Supabase.
@@ -40,7 +43,11 @@ MAY_IMPORT |= {
     # sandboxes, verification: specs of environments and validators are checked when tasks are read.
     "tasks": _LOWER | {"managers", "sandboxes", "verification", "tasks"},
     "workers": _LOWER
-    | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"},
+    | {"managers", "media", "spool", "delivery", "recorder", "sandboxes", "verification", "agents", "tasks", "workers"}
+    | {"skypilot"},
+    # tasks: its archives hold code too. delivery, spool: what an ended process left is waited for.
+    "training": _LOWER
+    | {"managers", "media", "spool", "delivery", "recorder", "integrations", "environments", "tasks", "training"},
     "jobs": _LOWER | {"managers", "jobs", "skypilot", "environments"},
     "demo": _LOWER | {"managers", "recorder", "workers", "demo", "utils"},
     "utils": {"connections", "managers"},

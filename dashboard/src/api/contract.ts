@@ -10,6 +10,7 @@ import {
   ERROR_CODES,
   EVALUATION_KINDS,
   EVALUATION_STATUSES,
+  JOB_STATUSES,
   OVERRIDE_VERDICTS,
   RECORD_KINDS,
   ROLLOUT_SOURCES,
@@ -443,6 +444,38 @@ const resultsOfAgent = fields({
   pass_at: maybe(v.record(text, number)),
 });
 
+// Jobs and sweeps --------------------------------------------------------------------------------------------------------
+
+const orchestrated = { job: row, lease_id: id, name: text, task: json, run: maybe(row) };
+
+const trial = fields({
+  trial: count,
+  training_run_id: maybe(id),
+  parameters: v.record(text, json),
+  is_pruned: flag,
+  name: maybe(text),
+  status: maybe(v.picklist(RUN_STATUSES)),
+  progress: maybe(number),
+  current_step: maybe(count),
+  started_at: maybe(time),
+  finished_at: maybe(time),
+  job_id: maybe(id),
+  job_status: maybe(v.picklist(JOB_STATUSES)),
+  message: maybe(text),
+  seconds_since_end: maybe(number),
+  value: maybe(double),
+});
+
+const madeTrial = fields({
+  id,
+  sweep_id: id,
+  trial: count,
+  training_run_id: maybe(id),
+  parameters: v.record(text, json),
+  pruned_at: maybe(time),
+  created_at: time,
+});
+
 // All of them ------------------------------------------------------------------------------------------------------------
 
 type Functions = Database["public"]["Functions"];
@@ -452,9 +485,14 @@ type Called = {
 }[keyof Functions];
 
 export const results = {
+  add_trial: madeTrial,
+  append_job_log: count,
+  begin_attempt: flag,
   cancel_rollouts: list(row),
   change_status: v.looseObject({ id, status: text }),
+  claim_jobs: fields({ claims: list(fields(orchestrated)) }),
   claim_rollouts: fields({ state: v.picklist(WORKER_STATES), claims: list(claim) }),
+  claim_sweeps: fields({ claims: list(fields({ sweep: row, lease_id: id })) }),
   compare_evaluations: fields({
     evaluation,
     baseline: evaluation,
@@ -481,6 +519,7 @@ export const results = {
     rows: v.optional(v.record(text, list(row))),
   }),
   interrupt: count,
+  keep_validators: count,
   list_tasks: fields({ tasks: list(listedTask), next: maybe(fields({ created_at: time, id })) }),
   metric_names: list(text),
   metric_series: v.record(text, fields({ steps: list(count), values: list(double), times: list(time) })),
@@ -488,6 +527,8 @@ export const results = {
     rollout: v.looseObject({ id, status: rolloutStatus }),
     override: v.looseObject({ id, verdict: maybe(v.picklist(OVERRIDE_VERDICTS)), reason: text }),
   }),
+  preview_job: fields({ config: json, task: json, yaml: text }),
+  prune_trial: flag,
   queue_overview: fields({
     waiting: count,
     oldest_waiting_at: maybe(time),
@@ -500,8 +541,19 @@ export const results = {
     held: list(fields(held)),
     workers: list(worker),
   }),
+  read_job_logs: fields({
+    attempt: count,
+    attempts: count,
+    status: v.picklist(JOB_STATUSES),
+    text,
+    /** Where to go on reading, and where the log ends so far, in bytes. */
+    next: count,
+    end: count,
+  }),
+  register_orchestrator: fields({ orchestrator_id: id }),
   register_worker: fields({ worker_id: id }),
   release_rollouts: count,
+  renew_jobs: fields({ leases: list(fields({ lease_id: id, subject_id: id, stop_requested: flag })) }),
   renew_rollouts: fields({
     state: v.picklist(WORKER_STATES),
     leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),
@@ -512,9 +564,14 @@ export const results = {
     environments: list(fields({ name: text, kind: maybe(text) })),
   }),
   request_evaluation: fields({ evaluation: row, rollouts: list(row) }),
+  request_job: fields({ job: row, yaml: text }),
   request_rollouts: fields({ rollouts: list(v.looseObject({ id, created_at: time })), reused: list(id) }),
+  request_sweep: row,
+  restart_job: fields({ job: row, name: text, task: json }),
   resume_run: fields({ rewinds: list(count), next_step: count, next_episode: count }),
+  retire_orchestrator: count,
   retire_worker: count,
+  retry_job: row,
   retry_rollouts: list(row),
   rollout_outline: outline,
   rollout_result: maybe(fields({ text, chars: count })),
@@ -538,17 +595,24 @@ export const results = {
     rollouts: list(row),
   }),
   run_progress: fields({ buckets: list(bucket), without_step: count }),
+  save_preview: flag,
   search_rollout: fields({
     matches: list(fields({ step_number: count, field: text, snippet: text, at: count })),
     more: flag,
   }),
+  stop_jobs: list(row),
+  stop_run: row,
+  stop_sweep: row,
   stop_workers: count,
+  sweep_overview: fields({ sweep: row, trials: list(trial) }),
   task_facets: fields({ environments: list(text), splits: list(text) }),
   task_history: taskHistory,
   task_results: list(resultsOfAgent),
   turn_chat: maybe(list(json)),
   turn_fingerprints: fields({ step_numbers: list(count), fingerprints: list(text) }),
   turn_generation: tokens,
+  update_job: row,
+  update_sweep: row,
   /** When each turn begins in the video, for turns that say so. */
   video_times: fields({ step_numbers: list(count), seconds: list(number) }),
   watch_rollouts: fields({

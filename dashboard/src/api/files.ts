@@ -61,6 +61,11 @@ export async function saveFile(bucket: string, path: string): Promise<void> {
   link.click();
 }
 
+/** A text of storage, all of it. */
+export async function readStoredText(bucket: string, path: string): Promise<string> {
+  return await (await stored(supabase().storage.from(bucket).download(path))).text();
+}
+
 /** The last bytes of a text, and whether there is more before them. */
 export async function readEnd(bucket: string, path: string, bytes: number, signal: AbortSignal) {
   const answer = await fetch(await signedAddress(bucket, path, false), {

@@ -1,7 +1,9 @@
 /** One rollout: its row, how it was judged, and its turns, a stretch at a time. */
 import type { Json, OverrideVerdict, Row } from "@/database.ts";
 import { answered, rpc, supabase } from "@/supabase.ts";
+import { isShortened, type Shortened } from "./answer.ts";
 import type { Results } from "./contract.ts";
+import { readStoredText } from "./files.ts";
 
 export type { Json };
 
@@ -54,11 +56,33 @@ export async function readRawRollout(id: string): Promise<Json> {
   return await answered(supabase().from("rollouts").select("*").eq("id", id).single()) as Json;
 }
 
-export function readResult(id: string, signal?: AbortSignal): Promise<Results["rollout_result"]> {
-  return rpc("rollout_result", { rollout_id: id, max_chars: CUT_CHARS }, signal);
+/** The beginning of an answer, how long it is, and the way to the whole. */
+export interface Answer {
+  text: string;
+  chars?: number;
+  /** Of an answer that is a file. */
+  sizeBytes?: number;
+  readAll: () => Promise<string>;
 }
 
-export async function readWholeResult(id: string): Promise<string> {
+export async function readAnswer(id: string, signal?: AbortSignal): Promise<Answer | null> {
+  const found = await rpc("rollout_result", { rollout_id: id, max_chars: CUT_CHARS }, signal);
+  if (found === null) return null;
+  const file = found.text.startsWith("{") ? await readShortened(id) : null;
+  if (file) {
+    return { text: file.shortened, sizeBytes: file.size_bytes, readAll: () => readStoredText("media", file.path) };
+  }
+  return { ...found, readAll: () => readWholeResult(id) };
+}
+
+/** Workers store a large answer as a file, and its beginning in its place; null where the answer is there itself. */
+async function readShortened(id: string): Promise<Shortened | null> {
+  const parts = "shortened:result->shortened, size_bytes:result->size_bytes, path:result->path";
+  const found: unknown = await answered(supabase().from("rollouts").select(parts).eq("id", id).single());
+  return isShortened(found) ? found : null;
+}
+
+async function readWholeResult(id: string): Promise<string> {
   return pretty((await answered(supabase().from("rollouts").select("result").eq("id", id).single())).result);
 }
 

@@ -26,7 +26,8 @@ export function taskFacets(signal: AbortSignal): Promise<Results["task_facets"]>
 export async function readTask(id: string, signal: AbortSignal): Promise<Task & { validators: Validator[] }> {
   const task = await answered(supabase().from("tasks").select("*").eq("id", id).abortSignal(signal).single());
   const validators = await answered(
-    supabase().from("validators").select("*").eq("task_id", id).order("external_id").limit(200).abortSignal(signal),
+    supabase().from("validators").select("*").eq("task_id", id).is("retired_at", null).order("external_id").limit(200)
+      .abortSignal(signal),
   );
   return { ...task, validators };
 }

@@ -37,21 +37,34 @@ interface Props {
   text: string;
   /** The whole length, where `text` is only its beginning. */
   chars?: number | null;
+  /** Its length in bytes, where that in characters is not known. */
+  sizeBytes?: number;
   find?: string | null;
   /** Reads the whole text. */
   readAll?: () => Promise<string>;
   label?: string;
+  /** In pixels: a longer text scrolls within its place. */
+  maxHeight?: number;
 }
 
 const STEP_CHARS = 100_000;
 
-/** A text in pieces that end with a line where there is one: what was shown stays as it is when more is shown. */
-function piecesOf(text: string): string[] {
+/** Lines of right-to-left text take browsers a time that grows with the square of their length: 10 s for 100,000. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+const RIGHT_TO_LEFT_CHARS = 5_000;
+
+/**
+ * A text in pieces that end with a line where there is one, else with a word: what was shown stays as it is when more is
+ * shown.
+ */
+export function piecesOf(text: string): string[] {
+  const most = RIGHT_TO_LEFT.test(text) ? RIGHT_TO_LEFT_CHARS : STEP_CHARS;
   const pieces: string[] = [];
   for (let from = 0; from < text.length;) {
-    const hard = from + STEP_CHARS;
-    const line = hard < text.length ? text.lastIndexOf("\n", hard) : -1;
-    const to = line > from ? line + 1 : hard;
+    const hard = from + most;
+    const last = (end: string) => hard < text.length ? text.lastIndexOf(end, hard - 1) : -1;
+    const end = last("\n") >= from ? last("\n") : last(" ");
+    const to = end >= from ? end + 1 : hard;
     pieces.push(text.slice(from, to));
     from = to;
   }
@@ -67,13 +80,13 @@ const Piece = memo(function Piece({ text, find }: { text: string; find?: string 
 });
 
 /** A text of any length: its beginning at once, the rest on request and piece by piece, so that 5 MB do not stop the page. */
-export function AgentText({ text, chars, find, readAll, label = "Text" }: Props) {
+export function AgentText({ text, chars, sizeBytes, find, readAll, label = "Text", maxHeight }: Props) {
   const [whole, setWhole] = useState<string | null>(null);
   const [shownChars, setShownChars] = useState(text.length);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string | null>(null);
-  const known = whole ?? text;
-  const total = Math.max(chars ?? known.length, known.length);
+  const total = whole?.length ?? Math.max(chars ?? sizeBytes ?? 0, text.length);
+  const isInBytes = whole === null && sizeBytes !== undefined;
   const shown = whole === null ? text : whole.slice(0, shownChars);
   const pieces = useMemo(() => piecesOf(shown), [shown]);
 
@@ -92,7 +105,13 @@ export function AgentText({ text, chars, find, readAll, label = "Text" }: Props)
 
   return (
     <div>
-      <div data-agent-text>
+      <div
+        data-agent-text
+        {...(maxHeight && {
+          style: { maxHeight, overflow: "auto" },
+          ...{ role: "region", "aria-label": label, tabIndex: 0 },
+        })}
+      >
         {pieces.map((piece, place) => <Piece key={place} text={piece} find={find} />)}
       </div>
       {failure && <Text size="sm" role="alert">The rest could not be read: {failure}</Text>}
@@ -102,7 +121,9 @@ export function AgentText({ text, chars, find, readAll, label = "Text" }: Props)
             {busy ? "Reading…" : `Show more of ${bytes(total)}`}
           </Anchor>
           <Text size="sm" c="dimmed">
-            {shown.length.toLocaleString("en-US")} of {total.toLocaleString("en-US")} characters shown
+            {isInBytes
+              ? "The beginning is shown"
+              : `${shown.length.toLocaleString("en-US")} of ${total.toLocaleString("en-US")} characters shown`}
           </Text>
           <Anchor
             component="button"

@@ -27,7 +27,7 @@ export function PageHead({ title, crumbs = [], aside, children }: {
         </Breadcrumbs>
       )}
       <Group justify="space-between" align="flex-start" gap="sm">
-        <Title order={1} size="h3" style={{ flex: "1 1 240px", minWidth: 0 }}>{title}</Title>
+        <Title order={1} size="h3" dir="auto" ta="left" style={{ flex: "1 1 240px", minWidth: 0 }}>{title}</Title>
         {aside && <Group gap="xs">{aside}</Group>}
       </Group>
       {children}

@@ -12,7 +12,11 @@ interface Props {
 export function ScrollTable({ label, minWidth, maxHeight, children }: Props) {
   const viewportProps = { tabIndex: 0, role: "region", "aria-label": label };
   return (
-    <Table.ScrollContainer minWidth={minWidth} mah={maxHeight} scrollAreaProps={{ viewportProps }}>
+    <Table.ScrollContainer
+      minWidth={minWidth}
+      mah={maxHeight}
+      scrollAreaProps={{ viewportProps, offsetScrollbars: "present" }}
+    >
       <Table aria-label={label} highlightOnHover stickyHeader={maxHeight !== undefined}>{children}</Table>
     </Table.ScrollContainer>
   );

@@ -9,6 +9,7 @@ const COLORS: Record<Shown, string> = {
   pending: "gray",
   queued: "gray",
   provisioning: "blue",
+  launching: "blue",
   running: "blue",
   completed: "green",
   success: "green",

@@ -10,8 +10,9 @@ from typing import Any
 
 from openmanus_rl._private import make_private
 from openmanus_rl.errors import ConflictError, LaunchError
-from openmanus_rl.workers.launching.skypilot import SkyPilot
-from openmanus_rl.workers.launching.task import PREFIX, Kind, Launch
+from openmanus_rl.skypilot.sdk import SkyPilot
+from openmanus_rl.skypilot.task import PREFIX, Kind
+from openmanus_rl.workers.launching.task import Launch
 
 __all__ = ["Fleet", "Machine", "machine_of"]
 

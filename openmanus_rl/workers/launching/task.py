@@ -7,23 +7,17 @@ import re
 import shlex
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any
 
-from openmanus_rl.errors import InvalidInput, SettingsError
-from openmanus_rl.local.embedded import ensure_stack
-from openmanus_rl.settings import Settings, read_variables
-from openmanus_rl.transport.loopback import is_loopback
-from openmanus_rl.workers.launching.package import Package
+from openmanus_rl.errors import InvalidInput
+from openmanus_rl.skypilot.package import Package
+from openmanus_rl.skypilot.task import PREFIX, Kind, kind_of
 
-__all__ = ["PREFIX", "Kind", "Launch", "find_secrets", "new_name"]
-
-Kind = Literal["job", "cluster"]
-
-# Of all names at SkyPilot: nothing else is ever ended, whatever a worker says that it was launched as.
-PREFIX = "omrl-"
+__all__ = ["Launch", "new_name"]
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The orchestrator takes what has such a name for an attempt of a training job.
+_JOB = re.compile(r"[0-9a-f]{16}")
 _VENV = "$HOME/openmanus-rl-worker"
 # SkyPilot puts uv here on every machine. Images may have an older Python than this package needs.
 _UV = '"$HOME/.local/bin/uv"'
@@ -60,11 +54,15 @@ class Launch:
                 field="name",
                 hint="use 1 to 40 lower case letters, digits and -, beginning with a letter",
             )
+        if _JOB.fullmatch(self.name):
+            raise InvalidInput(
+                f"{self.name!r} is how training jobs are named", field="name", hint="choose another name"
+            )
 
     @property
     def kind(self) -> Kind:
-        """A managed job per worker; on Slurm, which does not run SkyPilot's job controller, a cluster per worker."""
-        return "cluster" if self.infra.partition("/")[0].lower() == "slurm" else "job"
+        """What each worker is."""
+        return kind_of(self.infra)
 
     @property
     def names(self) -> list[str]:
@@ -114,35 +112,3 @@ class Launch:
         given = " ".join(f"{option} {shlex.quote(str(value))}" for option, value in options.items())
         # Replaces the shell, so that SkyPilot's signals reach it.
         return f'export PATH="{_VENV}/bin:$PATH"\nexec openmanus-rl worker {given}\n'
-
-
-def find_secrets(settings: Settings, *, names: list[str], allow_loopback: bool = False) -> tuple[str, dict[str, str]]:
-    """Return the URL of the Supabase and the secrets that workers need, with those of the given variables."""
-    if not allow_loopback and (settings.is_embedded or is_loopback(settings.require_url())):
-        raise SettingsError(
-            "workers on other machines cannot reach this Supabase: it listens on this machine only",
-            setting="SUPABASE_URL",
-            hint="use a hosted project (docs/deploying.md), or --allow-loopback if the workers run on this machine",
-        )
-    url, secrets = _read_keys(settings)
-    variables = read_variables()
-    for name in names:
-        if not _VARIABLE.fullmatch(name) or name not in variables:
-            raise InvalidInput(
-                f"{name}: there is no such variable", field="secret", hint="set it here or in .env.supabase first"
-            )
-        secrets[name] = variables[name]
-    return url, secrets
-
-
-def _read_keys(settings: Settings) -> tuple[str, dict[str, str]]:
-    if settings.is_embedded:
-        stack = ensure_stack(settings)
-        return stack.url, {
-            "SUPABASE_SERVICE_ROLE_KEY": stack.secret_key,
-            "SUPABASE_ANON_KEY": stack.publishable_key,
-        }
-    keys = {"SUPABASE_SERVICE_ROLE_KEY": settings.require_service_role_key()}
-    if settings.anon_key is not None:
-        keys["SUPABASE_ANON_KEY"] = settings.anon_key.get_secret_value()
-    return settings.require_url(), keys

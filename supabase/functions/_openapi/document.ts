@@ -41,8 +41,13 @@ const ERRORS: Record<number, [code: string, description: string]> = {
   405: ["method_not_allowed", "Another method is needed; the header Allow names it."],
   409: ["conflict", "The status cannot go there, or another row has the same key."],
   413: ["too_large", "The body exceeds the limit of 16 MiB."],
+  422: ["unprocessable", "What was read is not what is needed; `details` has what was found."],
+  429: ["rate_limited", "Another service asks for a pause; try again after Retry-After seconds."],
   500: ["internal", "A failure of the server; the log has it under the request id given."],
+  501: ["not_configured", "A setting of the server is missing; the message names it."],
+  502: ["upstream_failed", "Another service failed, or refused the server's key for it."],
   503: ["unavailable", "The database cannot be reached; try again after Retry-After seconds."],
+  504: ["timeout", "Another service did not answer in time."],
 };
 
 const ALWAYS = [401, 405, 500, 503];

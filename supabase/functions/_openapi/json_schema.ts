@@ -8,7 +8,7 @@ export function jsonSchema(schema: Schema): JsonSchema {
     target: "draft-2020-12",
     typeMode: "input",
     // Said by metadata beside them.
-    ignoreActions: ["check", "to_lower_case", "transform"],
+    ignoreActions: ["check", "raw_check", "to_lower_case", "transform"],
     overrideSchema: ({ valibotSchema }) => (valibotSchema.type === "custom" ? {} : undefined),
   });
   return converted;

@@ -150,14 +150,14 @@ isOneToOne: true
                   ]
                 },"environment_versions": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"environment_id": string,"kind": string | null,"preview": string | null,"preview_error": string | null,"spec": NonNullable<Json>,"version": number
+                    "created_at": string,"created_by": string | null,"environment_id": string,"id": string,"kind": string | null,"preview": string | null,"preview_error": string | null,"spec": NonNullable<Json>,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"environment_id": string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec": NonNullable<Json>,"version": number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id": string,"id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec": NonNullable<Json>,"version": number
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"environment_id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec"?: NonNullable<Json>,"version"?: number
+                    "created_at"?: string,"created_by"?: string | null,"environment_id"?: string,"id"?: string,"kind"?: string | null,"preview"?: string | null,"preview_error"?: string | null,"spec"?: NonNullable<Json>,"version"?: number
                   }
                   Relationships: [
                     {
@@ -287,14 +287,14 @@ isOneToOne: false
                   ]
                 },"job_logs": {
                   Row: {
-                    "attempt": number,"bytes": number,"created_at": string,"job_id": string,"start": number,"text": string
+                    "attempt": number,"bytes": number,"created_at": string,"id": string,"job_id": string,"start": number,"text": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "attempt": number,"bytes": number,"created_at"?: string,"job_id": string,"start": number,"text": string
+                    "attempt": number,"bytes": number,"created_at"?: string,"id"?: string,"job_id": string,"start": number,"text": string
                   }
                   Update: {
-                    "attempt"?: number,"bytes"?: number,"created_at"?: string,"job_id"?: string,"start"?: number,"text"?: string
+                    "attempt"?: number,"bytes"?: number,"created_at"?: string,"id"?: string,"job_id"?: string,"start"?: number,"text"?: string
                   }
                   Relationships: [
                     {
@@ -777,14 +777,14 @@ isOneToOne: false
                   ]
                 },"sweep_trials": {
                   Row: {
-                    "created_at": string,"parameters": NonNullable<Json>,"pruned_at": string | null,"sweep_id": string,"training_run_id": string | null,"trial": number
+                    "created_at": string,"id": string,"parameters": NonNullable<Json>,"pruned_at": string | null,"sweep_id": string,"training_run_id": string | null,"trial": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"parameters": NonNullable<Json>,"pruned_at"?: string | null,"sweep_id": string,"training_run_id"?: string | null,"trial": number
+                    "created_at"?: string,"id"?: string,"parameters": NonNullable<Json>,"pruned_at"?: string | null,"sweep_id": string,"training_run_id"?: string | null,"trial": number
                   }
                   Update: {
-                    "created_at"?: string,"parameters"?: NonNullable<Json>,"pruned_at"?: string | null,"sweep_id"?: string,"training_run_id"?: string | null,"trial"?: number
+                    "created_at"?: string,"id"?: string,"parameters"?: NonNullable<Json>,"pruned_at"?: string | null,"sweep_id"?: string,"training_run_id"?: string | null,"trial"?: number
                   }
                   Relationships: [
                     {
@@ -980,14 +980,14 @@ isOneToOne: false
                   ]
                 },"validators": {
                   Row: {
-                    "created_at": string,"external_id": string,"id": string,"kind": string,"spec": NonNullable<Json>,"task_id": string,"updated_at": string,"version": number
+                    "created_at": string,"external_id": string,"id": string,"kind": string,"retired_at": string | null,"spec": NonNullable<Json>,"task_id": string,"updated_at": string,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind": string,"retired_at"?: string | null,"spec"?: NonNullable<Json>,"task_id": string,"updated_at"?: string,"version"?: number
                   }
                   Update: {
-                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string,"version"?: number
+                    "created_at"?: string,"external_id"?: string,"id"?: string,"kind"?: string,"retired_at"?: string | null,"spec"?: NonNullable<Json>,"task_id"?: string,"updated_at"?: string,"version"?: number
                   }
                   Relationships: [
                     {
@@ -1179,7 +1179,7 @@ isOneToOne: false
 { Args: { "attempt": number,"lease_id": string,"start": number,"text": string }; Returns: number
                            },
 "begin_attempt":
-{ Args: { "attempt": number,"job_id": string,"token": string }; Returns: undefined
+{ Args: { "attempt": number,"job_id": string,"token": string }; Returns: boolean
                            },
 "cancel_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
@@ -1228,6 +1228,9 @@ isOneToOne: false
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
                            },
+"keep_validators":
+{ Args: { "task_ids": (string)[],"validator_ids": (string)[] }; Returns: number
+                           },
 "list_tasks":
 { Args: { "after"?: Json,"filters"?: Json,"page_size"?: number,"recent"?: number }; Returns: Json
                            },
@@ -1260,7 +1263,7 @@ isOneToOne: false
 { Args: { "config"?: Json,"run_id": string }; Returns: Json
                            },
 "prune_trial":
-{ Args: { "lease_id": string,"reason"?: string,"trial": number }; Returns: undefined
+{ Args: { "lease_id": string,"trial": number }; Returns: boolean
                            },
 "queue_overview":
 { Args: { "listed"?: number }; Returns: Json
@@ -1364,7 +1367,7 @@ isOneToOne: false
 { Args: { "buckets"?: number,"training_run_id": string }; Returns: Json
                            },
 "save_preview":
-{ Args: { "environment_id": string,"preview"?: string,"preview_error"?: string,"version": number }; Returns: undefined
+{ Args: { "environment_id": string,"preview"?: string,"preview_error"?: string,"version": number }; Returns: boolean
                            },
 "search_rollout":
 { Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json

@@ -44,6 +44,7 @@ const OWN: Record<ErrorCode, (message: string, details: unknown) => FunctionErro
   OM403: forbidden,
   OM404: notFound,
   OM409: conflict,
+  OM413: (message, details) => new FunctionError(413, "too_large", message, details),
 };
 
 /**

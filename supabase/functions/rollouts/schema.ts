@@ -204,18 +204,20 @@ export const remove = {
   },
 } satisfies Operation;
 
-const changed = fields({ rollout: ROLLOUT, message: v.string() });
+const change = {
+  method: "POST",
+  auth: ["secret", "user"],
+  input: own,
+  output: fields({ rollout: ROLLOUT, message: v.string() }),
+  errors: [400, 403, 404, 409, 413],
+} as const;
 
 export const cancel = {
-  method: "POST",
+  ...change,
   path: "/{id}/cancel",
   name: "cancelRollout",
-  auth: ["secret", "user"],
   summary: "Cancel a rollout",
   description: "Cancels a rollout that waits. One that runs is stopped by its worker within seconds.",
-  input: own,
-  output: changed,
-  errors: [400, 403, 404, 409, 413],
   example: {
     input: { id: EXAMPLE.rolloutId },
     output: {
@@ -226,17 +228,13 @@ export const cancel = {
 } satisfies Operation;
 
 export const retry = {
-  method: "POST",
+  ...change,
   path: "/{id}/retry",
   name: "retryRollout",
-  auth: ["secret", "user"],
   summary: "Retry a rollout",
   description:
     "Puts a rollout that ended with error, cancelled, timeout or truncated back into the queue. What it recorded is " +
     "kept in a rollout of its own, whose `attempt_of` is this one.",
-  input: own,
-  output: changed,
-  errors: [400, 403, 404, 409, 413],
   example: {
     input: { id: EXAMPLE.rolloutId },
     output: { rollout: { ...EXAMPLE_ROW, status: "pending" }, message: `rollout ${EXAMPLE.rolloutId} is in the queue` },

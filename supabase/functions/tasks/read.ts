@@ -38,7 +38,7 @@ async function findTask(client: Client, reference: string, environment?: string 
 
 async function tasksWith(client: Client, column: "id" | "external_id", value: string, environment?: string | null) {
   if (column === "id" && !v.is(v.pipe(v.string(), v.uuid()), value)) return null;
-  let query = client.from("tasks").select("*, validators(*)").eq(column, value);
+  let query = client.from("tasks").select("*, validators(*)").eq(column, value).is("validators.retired_at", null);
   if (environment) query = query.eq("environment", environment);
   const rows: Task[] = unwrap(await query.limit(2)) ?? [];
   return rows.length > 0 ? rows : null;

@@ -4,6 +4,7 @@ import { fields, id, json, jsonObject, MAX_NAME_LENGTH, name, optional } from ".
 import { isObject, isRawNumber, type RawNumber } from "../_shared/json.ts";
 import { EXAMPLE, type Operation } from "../_shared/operation.ts";
 import { next, paging } from "../_shared/paging.ts";
+import { KINDS, specIssues } from "./validator_spec.ts";
 
 export const MAX_TASKS = 10_000;
 
@@ -56,11 +57,47 @@ const solution = v.pipe(
   }),
 );
 
-const validator = fields({
-  kind: name("How the outcome is checked, such as `exact`, `json`, `regex` or `script`."),
-  spec: optional(jsonObject("What this kind of validator needs to know.")),
-  external_id: optional(reference("Tells it from the task's other validators; its position unless told.")),
-});
+const validator = v.pipe(
+  fields({
+    kind: v.pipe(
+      v.picklist(KINDS, `one of ${KINDS.join(", ")} is expected`),
+      v.description("How the outcome is checked."),
+    ),
+    spec: optional(jsonObject("What this kind of validator needs to know.")),
+    external_id: optional(reference("Tells it from the task's other validators; its position unless told.")),
+  }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    const input = dataset.value;
+    const place = { type: "object", origin: "value", input, key: "spec", value: input.spec } as const;
+    for (const { message, path = [] } of specIssues(input.kind, input.spec ?? {})) {
+      addIssue({ message, path: [place, ...path] });
+    }
+  }),
+);
+
+const validators = v.pipe(
+  v.array(validator, "a list is expected"),
+  v.rawCheck(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    const names = new Set<string>();
+    for (const [key, value] of dataset.value.entries()) {
+      const own = validatorName(value, key);
+      if (names.has(own)) {
+        const place = { type: "array", origin: "value", input: dataset.value, key, value } as const;
+        const field = { type: "object", origin: "value", input: value, key: "external_id", value: own } as const;
+        addIssue({ message: `another validator of this task is named ${own}`, path: [place, field] });
+      }
+      names.add(own);
+    }
+  }),
+  v.description("How the outcome is checked."),
+);
+
+/** Without an external_id, a validator is identified by its position; the first is the default one. */
+export function validatorName({ external_id }: { external_id?: string | null }, position: number): string {
+  return external_id ?? (position === 0 ? "default" : String(position));
+}
 
 /** Beside these fields there may be others: they are kept in the task's metadata. */
 export const entry = v.looseObject({
@@ -73,7 +110,7 @@ export const entry = v.looseObject({
   name: optional(name("A short name.")),
   environment: optional(name("Where it is done; instead of that of the whole upload.")),
   split: optional(name("Such as `train` or `test`.")),
-  validators: optional(v.pipe(v.array(validator, "a list is expected"), v.description("How the outcome is checked."))),
+  validators: optional(validators),
   solution: optional(solution),
   metadata: optional(jsonObject("Whatever else is to be kept; so is every field that is not named here.")),
 });

@@ -1,6 +1,6 @@
 /** Import tasks: all of an upload, or nothing of it. */
 import type { v } from "../_shared/deps.ts";
-import { FunctionError, invalid } from "../_shared/errors.ts";
+import { FunctionError, invalid, unwrap } from "../_shared/errors.ts";
 import { uuid5, uuid7 } from "../_shared/ids.ts";
 import { check } from "../_shared/input.ts";
 import { isObject } from "../_shared/json.ts";
@@ -8,7 +8,7 @@ import { given, ingest } from "../_shared/record.ts";
 import { repetitionId } from "../_shared/repetition.ts";
 import type { Call } from "../_shared/serve.ts";
 import { type Item, readUpload } from "./body.ts";
-import { type Entry, entry as entrySchema, MAX_TASKS, type upload } from "./schema.ts";
+import { type Entry, entry as entrySchema, MAX_TASKS, type upload, validatorName } from "./schema.ts";
 
 /** As in Python (openmanus_rl.records.ids): whoever imports a task gives it the same id. */
 const NAMESPACE = "e2a7519d-8088-4d57-8dbf-f9f4cf31e13d";
@@ -30,7 +30,7 @@ export async function uploadTasks(call: Call<v.InferOutput<typeof upload.input>>
   const records = await Promise.all(
     entries.map((entry, index) => recordsOf(entry, index, call.input.environment ?? environment, repetition)),
   );
-  await write(call, records.map(({ task }) => task), records.flatMap(({ validators }) => validators));
+  await write(call, records);
   const count = records.length;
   return { message: count === 1 ? "1 task was imported" : `${count} tasks were imported`, count };
 }
@@ -106,8 +106,7 @@ async function recordsOf(entry: Entry, index: number, usual: string | null | und
     : uuid7();
   const { name, split, solution } = entry;
   const metadata = { ...entry.metadata, ...others(entry) };
-  const task = given({
-    id,
+  const fields = given({
     external_id: reference,
     environment,
     name,
@@ -117,12 +116,12 @@ async function recordsOf(entry: Entry, index: number, usual: string | null | und
     solution,
     metadata: Object.keys(metadata).length > 0 ? metadata : null,
   });
-  const validators = (entry.validators ?? []).map(async ({ kind, spec, external_id }, position) => {
-    // Without an external_id, a validator is identified by its position; the first is the default one.
-    const own = external_id ?? (position === 0 ? "default" : String(position));
-    return given({ id: await uuid5(id, `validator:${own}`), task_id: id, external_id: own, kind, spec });
+  const validators = (entry.validators ?? []).map(async (validator, position) => {
+    const { kind, spec } = validator;
+    const own = validatorName(validator, position);
+    return { id: await uuid5(id, `validator:${own}`), ...given({ task_id: id, external_id: own, kind, spec }) };
   });
-  return { task, validators: await Promise.all(validators) };
+  return { task: { id, ...fields }, validators: await Promise.all(validators) };
 }
 
 /** The column is a text: JSON is compared by structure if it holds JSON. */
@@ -130,9 +129,13 @@ function answerText(answer: unknown): string | null {
   return answer == null ? null : typeof answer === "string" ? answer : JSON.stringify(answer);
 }
 
-async function write(call: Call<unknown>, tasks: unknown[], validators: unknown[]): Promise<void> {
+async function write(call: Call<unknown>, records: Awaited<ReturnType<typeof recordsOf>>[]): Promise<void> {
+  const [tasks, validators] = [records.map(({ task }) => task), records.flatMap(({ validators }) => validators)];
   try {
     await ingest(call, { tasks, validators }, []);
+    // Those that an earlier upload named, and this one does not, are retired.
+    const kept = { task_ids: tasks.map(({ id }) => id), validator_ids: validators.map(({ id }) => id) };
+    unwrap(await call.client.rpc("keep_validators", kept));
   } catch (error) {
     if (!(error instanceof FunctionError)) throw error;
     const { kind, index, field } = (error.details ?? {}) as { kind?: string; index?: number; field?: string };

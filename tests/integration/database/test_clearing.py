@@ -30,7 +30,7 @@ AT_DEFAULT = {
 }
 CHANGEABLE = [
     "environments", "tasks", "validators", "training_runs", "training_steps", "model_checkpoints", "evaluations",
-    "evaluation_results", "rollout_groups", "rollouts", "validations", "jobs",
+    "evaluation_results", "rollout_groups", "rollouts", "validations",
 ]  # fmt: skip
 
 

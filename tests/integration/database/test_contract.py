@@ -15,6 +15,7 @@ from openmanus_rl.managers.batches import Refusal
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
+from .trained import FUNCTIONS, Trained
 from .worlds import AT, World, fill
 from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
 
@@ -51,11 +52,16 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
     runs = [world[name] for name in ("run", "bare run", "empty run", "odd run", "evaluated run")]
     rollouts = [world[name] for name in ("rollout", "bare rollout", "silent rollout", "odd rollout", "other")]
     generations = [world[name] for name in ("generation", "bare generation", "odd generation")]
+    if function in FUNCTIONS:
+        with db.transaction(force_rollback=True):
+            return Trained(db).run_all()[function]
     match function:
         case "cancel_rollouts" | "retry_rollouts" | "delete_rollouts" | "request_rollouts" | "request_evaluation":
             return requested(db, world, function)
         case "register_worker" | "claim_rollouts" | "renew_rollouts" | "release_rollouts" | "retire_worker":
             return worked(db, world, function)
+        case "keep_validators":
+            return ask({"task_ids": [uuid4()], "validator_ids": []})
         case "stop_workers":
             return ask({"worker_ids": [uuid4()]})
         case "queue_overview":
@@ -69,6 +75,8 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
                 db.execute("delete from public.rollouts where status = 'pending'")
                 return [*full, *ask({})]
         case "request_choices":
+            # Among the newest, whatever other tests made.
+            ingest(db, {"rollouts": [{"id": new_id(), "environment": "e", "agent": "an agent", "model": "a model"}]})
             return ask({})
         case "watch_rollouts":
             return ask({"requested_at": AT}, {"task_id": world["queued task"]}, {"task_id": new_id()})

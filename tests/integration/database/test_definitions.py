@@ -120,3 +120,15 @@ def test_a_second_definition_and_a_change_are_found(fault: str) -> None:
     """
     assert faults_of({"one.sql": first}) == []
     assert len(faults_of({"one.sql": first, "two.sql": fault})) >= 1
+
+
+def test_errors_that_name_a_field_are_raised_where_the_api_is_told_of_it() -> None:
+    """A column alone is lost on the way through the API: internal.fail names the field in the detail too."""
+    raised = re.compile(r"raise exception using errcode = [^;]*?\bcolumn = [^;]*")
+    without_detail = [
+        found[0]
+        for path in MIGRATIONS
+        for found in raised.finditer(" ".join(path.read_text().split()))
+        if "detail = " not in found[0]
+    ]
+    assert without_detail == []

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from .trained import FUNCTIONS as TRAINING
 from .writing import Connection
 
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides", "workers"}
+OF_ORCHESTRATORS = {"orchestrators", "job_logs", "sweeps", "environment_versions"}
+KEPT_BY_THE_DATABASE = OF_ORCHESTRATORS | {
+    "status_history",
+    "rollout_stats",
+    "rewinds",
+    "activity",
+    "validation_overrides",
+    "workers",
+    "jobs",
+    "sweep_trials",
+}
 
 
 def column(db: Connection, query: str) -> list[str]:
@@ -58,7 +69,7 @@ def test_every_table_grants_what_is_meant_and_no_more(db: Connection) -> None:
     assert granted["metrics", "anon"] == granted["run_overview", "authenticated"] == {"SELECT"}
 
 
-PRIVATE = {"members", "environments", "tasks", "validators", "workers"}
+PRIVATE = OF_ORCHESTRATORS | {"members", "environments", "tasks", "validators", "workers"}
 
 FUNCTIONS = "from pg_proc p where p.pronamespace in ('public'::regnamespace, 'internal'::regnamespace)"
 
@@ -87,6 +98,7 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
         "turn_chat",
         "generation_prompt",
         "last_step",
+        "last_value",
         "run_facets",
         "progress_of_run",
         "health_of_run",
@@ -146,7 +158,7 @@ OF_MEMBERS = {
     "watch_rollouts",
     "request_choices",
 }
-WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation"}
+WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation", "keep_validators"}
 # Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
 QUEUE = {
     "request_rollouts",
@@ -167,8 +179,8 @@ QUEUE = {
     ("role", "functions"),
     [
         ("anon", READERS),
-        ("authenticated", READERS | OF_MEMBERS | WRITERS | QUEUE),
-        ("service_role", READERS | OF_MEMBERS | WRITERS | QUEUE),
+        ("authenticated", READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING),
+        ("service_role", READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
@@ -207,6 +219,38 @@ def test_the_rules_are_not_to_be_changed_by_a_caller(db: Connection) -> None:
 def test_every_definer_function_is_known(db: Connection) -> None:
     """Each runs with its owner's rights: a new one wants a second look."""
     assert set(column(db, f"select proname {FUNCTIONS} and prosecdef")) == {
+        "active_trials",
+        "add_job",
+        "add_log",
+        "add_sweep",
+        "ask_run_to_stop",
+        "beat_orchestrator",
+        "begin",
+        "change_job",
+        "change_sweep",
+        "claim_jobs",
+        "claim_sweeps",
+        "drop_leases",
+        "end_run_of",
+        "is_leased",
+        "keep_trained_environment",
+        "keep_version",
+        "lease",
+        "lock_leased_job",
+        "lock_leased_sweep",
+        "make_trial",
+        "prune",
+        "renew_leases",
+        "require_own_jobs",
+        "require_own_run",
+        "restart",
+        "retry_locked_job",
+        "save_orchestrator",
+        "stop_jobs_of_deleted_run",
+        "stop_locked_jobs",
+        "stop_own_sweep",
+        "stop_trials",
+        "store_preview",
         "member_role",
         "owns_run",
         "is_public_run",
@@ -237,6 +281,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "note_resumption",
         "forget_launches",
         "check_reference",
+        "guard_turn",
         "delete_referring",
         "truncate_referring",
         "refuse_orphans",
@@ -305,7 +350,7 @@ def test_every_status_is_checked_guarded_and_recorded(db: Connection) -> None:
         " where a.attname = 'status' and c.relkind = 'r'"
         " and c.relnamespace = 'public'::regnamespace",
     )
-    assert len(tables) == 5
+    assert len(tables) == 6
     for table in tables:
         triggers = set(
             column(db, f"select tgname from pg_trigger where tgrelid = 'public.{table}'::regclass and not tgisinternal")

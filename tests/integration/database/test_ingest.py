@@ -50,7 +50,7 @@ def test_a_batch_delivered_twice_changes_nothing(db: Connection) -> None:
         db.execute("select * from public.rollout_stats where training_run_id = %s", [run_id]).fetchall() == before_stats
     )
     assert history(db, rollout_id) == [(None, "success", "as found")]
-    assert count(db, "status_history", training_run_id=run_id) == 5
+    assert count(db, "status_history", training_run_id=run_id) == 4
 
 
 def test_records_without_an_id_are_given_one_each(db: Connection) -> None:

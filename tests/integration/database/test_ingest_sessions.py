@@ -286,12 +286,12 @@ def test_a_session_does_not_see_what_another_caller_staged(db: Connection) -> No
 def test_the_stage_follows_a_changed_schema(server: Any) -> None:
     url = server.create_database("altered", template="migrated")
     with Database(url).connect() as db:
-        run_id = new_run(db)
-        db.execute("alter table public.rollouts add column mood text")
+        run_id, step_id = new_run(db), new_id()
         db.execute("alter table public.training_runs add column mood text")
-        db.execute("select internal.define_merge('training_runs')")
-        write(db, {"training_runs": [{"id": run_id, "mood": "good"}]})
-        assert row(db, "training_runs", run_id)["mood"] == "good"
+        db.execute("alter table public.training_steps add column mood text")
+        db.execute("select internal.define_merge('training_steps')")
+        write(db, {"training_steps": [{"id": step_id, "training_run_id": run_id, "step": 1, "mood": "good"}]})
+        assert row(db, "training_steps", step_id)["mood"] == "good"
 
 
 @pytest.mark.parametrize("bad", [False, True], ids=["good", "refused"])

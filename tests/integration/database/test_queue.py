@@ -234,6 +234,20 @@ def test_another_request_is_not_answered(db: Connection, other: dict[str, Any]) 
     assert queue.ask(reuse=True, **same)["reused"] == [old]
 
 
+def test_a_retired_validator_is_not_run(db: Connection) -> None:
+    queue = Queue(db)
+    kept, retired = new_id(), new_id()
+    of_task = [
+        {"id": each, "task_id": queue.tasks[0], "external_id": each, "kind": "exact"} for each in (kept, retired)
+    ]
+    write(db, {"validators": of_task})
+    assert call(db, "keep_validators", task_ids=queue.tasks, validator_ids=[kept]) == 1
+    assert call(db, "keep_validators", task_ids=queue.tasks, validator_ids=[kept]) == 0
+    queue.request()
+    (claim,) = queue.claim()
+    assert [each["id"] for each in claim["task"]["validators"]] == [kept]
+
+
 def test_a_new_version_of_the_task_its_environment_or_its_validators_is_tried_anew(db: Connection) -> None:
     queue, validator = Queue(db), new_id()
     changes: list[dict[str, list[dict[str, Any]]]] = [
@@ -541,12 +555,39 @@ def test_a_retry_at_the_limit_gets_one_more_attempt(db: Connection) -> None:
     assert (queue.status(rollout_id), row(db, "rollouts", rollout_id)["attempt"]) == ("error", 2)
 
 
-def test_what_waits_runs_or_was_only_recorded_is_not_tried_again_or_cancelled(db: Connection) -> None:
+def test_a_retry_that_is_repeated_changes_nothing(db: Connection) -> None:
+    """As by a client whose answer was lost: also after a worker has taken the rollout, and twice in one request."""
+    queue = Queue(db)
+    made = queue.request(attempts=2)
+    failed, lease_id = queue.lease()
+    (waiting,) = set(made) - {failed}
+    queue.end(failed, lease_id, "error")
+    retried = call(db, "retry_rollouts", rollout_ids=[failed, waiting, failed])
+    assert {each["id"]: (each["status"], each["attempt"]) for each in retried} == {
+        failed: ("pending", 2), waiting: ("pending", 1),
+    }  # fmt: skip
+    assert call(db, "retry_rollouts", rollout_ids=[failed, waiting]) == retried
+    leases = {claim["rollout"]["id"]: claim["lease_id"] for claim in queue.claim(2)}
+    held = call(db, "retry_rollouts", rollout_ids=[failed, waiting])
+    assert {each["id"]: each["lease_id"] for each in held} == leases
+    assert queue.end(failed, leases[failed]) == []
+    assert refusal(db, "retry_rollouts", rollout_ids=[failed]) == ("OM409", "status")
+
+
+def test_what_is_being_cancelled_is_not_tried_again_before_it_has_ended(db: Connection) -> None:
     queue = Queue(db)
     (rollout_id,) = queue.request()
+    _, lease_id = queue.lease()
+    call(db, "cancel_rollouts", rollout_ids=[rollout_id])
     assert refusal(db, "retry_rollouts", rollout_ids=[rollout_id]) == ("OM409", "status")
+    queue.release(lease_id)
+    assert call(db, "retry_rollouts", rollout_ids=[rollout_id])[0]["status"] == "pending"
+
+
+def test_what_was_only_recorded_is_not_tried_again_or_cancelled(db: Connection) -> None:
+    queue = Queue(db)
+    (rollout_id,) = queue.request()
     queue.lease()
-    assert refusal(db, "retry_rollouts", rollout_ids=[rollout_id]) == ("OM409", "status")
     recorded = new_id()
     write(db, {"rollouts": [{"id": recorded, "environment": "e", "status": "error"}]})
     assert refusal(db, "retry_rollouts", rollout_ids=[recorded]) == ("OM409", "status")
@@ -585,6 +626,34 @@ def test_a_rewind_hides_what_a_worker_has_and_the_worker_goes_on(db: Connection)
     assert row(db, "rollouts", rollout_id)["rewound_at"] is not None
     assert queue.end(rollout_id, lease_id) == []
     assert row(db, "evaluations", evaluation_id)["status"] == "completed"
+
+
+REWOUND = "a rewind of its run hid it"
+
+
+@pytest.mark.parametrize("way", ["the worker", "the worker's return", "an expired lease"])
+def test_rollouts_that_a_rewind_hid_are_cancelled_and_say_so(db: Connection, way: str) -> None:
+    queue, run_id = Queue(db), new_run(db)
+    evaluation_id, hidden = queue.evaluate(training_run_id=run_id, step=5, attempts=2)
+    _, (kept,) = queue.evaluate(training_run_id=run_id, step=2, priority=-1)
+    held, lease_id = queue.lease()
+    (waiting,) = set(hidden) - {held}
+    call(db, "resume_run", run_id=run_id, change_id=new_id(), rewind_to_step=3)
+    assert (queue.status(waiting), row(db, "rollouts", waiting)["status_message"]) == ("cancelled", REWOUND)
+    assert [each["cancelled"] for each in queue.renew(lease_id)] == [True]
+    if way == "the worker":
+        assert queue.end(held, lease_id, "cancelled") == []
+    elif way == "the worker's return":
+        assert queue.release(lease_id) == 1
+    else:
+        queue.reclaim(held)
+    assert (queue.status(held), row(db, "rollouts", held)["status_message"]) == ("cancelled", REWOUND)
+    assert history(db, held)[-1][1:] == ("cancelled", REWOUND)
+    assert row(db, "evaluations", evaluation_id)["status"] == "cancelled"
+    # Nobody would see another attempt either.
+    assert refusal(db, "retry_rollouts", rollout_ids=[held]) == ("OM409", "status")
+    assert [claim["rollout"]["id"] for claim in queue.claim(5)] == [kept]
+    assert broken_rules(db) == []
 
 
 def test_a_worker_is_no_sign_of_life_of_the_run(db: Connection) -> None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from .queues import Queue, call
-from .writing import Connection
+from .writing import Connection, Database
+
+
+@pytest.fixture
+def db(server: Any) -> Iterator[Connection]:
+    """A session on a database of its own: in the shared one, a claim also reads what other tests left."""
+    with Database(server.create_database("queue_cost", template="migrated")).connect() as connection:
+        yield connection
 
 
 def blocks_read(db: Connection, queue: Queue) -> int:

@@ -11,7 +11,7 @@ import pytest
 from .interleaving import COMMIT, Stage, Step, begun, orders, sql
 from .queues import Queue, broken_rules, call
 from .test_queue_leases import WAYS
-from .writing import Batch, Connection, Database, count, history, new_id, row, write
+from .writing import Batch, Connection, Database, count, history, new_id, new_run, row, write
 
 
 @pytest.fixture
@@ -251,11 +251,27 @@ def test_a_rollout_is_tried_again_once_whoever_asks(db: Connection, stage: Stage
         queue.end(rollout_id, lease_id, "error")
         late = writing(lease_id, {"agent_states": [{"id": new_id(), "rollout_id": rollout_id, "step_number": 0}]})
         retries = [calling("retry_rollouts", rollout_ids=[rollout_id]) for _ in range(2)]
-        errors = stage.play([alone(retries[0]), alone(retries[1]), alone(late)], order)
-        assert [each.sqlstate for each in errors if isinstance(each, psycopg.Error)] == ["OM409"], order
+        assert stage.play([alone(retries[0]), alone(retries[1]), alone(late)], order) == [], order
         assert (queue.status(rollout_id), row(db, "rollouts", rollout_id)["attempt"]) == ("pending", 2), order
         assert count(db, "agent_states", rollout_id=rollout_id) == 0, order
         assert broken_rules(db) == []
+
+
+def test_a_rewind_leaves_nothing_waiting_that_it_hid(db: Connection, stage: Stage) -> None:
+    """Whoever asks for rollouts of the run, claims or cancels them at the same time."""
+    for order in orders([2, 2, 2]):
+        queue, run_id = Queue(db), new_run(db)
+        _, made = queue.evaluate(training_run_id=run_id, step=5, attempts=3)
+        rewind = calling("resume_run", run_id=run_id, change_id=new_id(), rewind_to_step=3)
+        for others in (
+            [of(queue, "claim", 2), calling("cancel_rollouts", rollout_ids=made[:1])],
+            [of(queue, "evaluate", training_run_id=run_id, step=5), of(queue, "claim", 2)],
+        ):
+            assert stage.play([alone(rewind), *map(alone, others)], order) == [], order
+            waiting = "status = 'pending' and rewound_at is not null and cancel_requested_at is null"
+            assert db.execute(f"select id from public.rollouts where {waiting}").fetchall() == [], order
+            assert broken_rules(db) == []
+            rewind = calling("resume_run", run_id=run_id, change_id=new_id(), rewind_to_step=3)
 
 
 def test_judging_an_ended_rollout_and_trying_it_again_do_not_mix(db: Connection, stage: Stage) -> None:

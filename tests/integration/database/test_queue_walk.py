@@ -131,6 +131,10 @@ class Walk(RuleBasedStateMachine):
     def retry(self, place: int) -> None:
         rollout_id = self.pick(place, self.model.rollouts)
         rollout = self.model.rollouts[rollout_id]
+        if rollout.status in ("pending", "provisioning", "running") and not rollout.cancelling:
+            # It was put back before.
+            call(self.db, "retry_rollouts", rollout_ids=[rollout_id])
+            return
         if rollout.status not in RETRIED:
             with pytest.raises(psycopg.Error) as refused:
                 call(self.db, "retry_rollouts", rollout_ids=[rollout_id])

@@ -47,14 +47,22 @@ OF_A_RUN = {
     "rewards",
     "validations",
     "media",
-    "jobs",
     "metric_axes",
     "metric_chunks",
 }
 OF_THE_WORKSPACE = {"environments", "tasks", "validators"}
-KEPT_BY_THE_DATABASE = {"status_history", "rollout_stats", "rewinds", "activity", "validation_overrides"}
-# Written by the functions of the queue, and read by members.
-OF_THE_QUEUE = {"workers"}
+KEPT_BY_THE_DATABASE = {
+    "status_history",
+    "rollout_stats",
+    "rewinds",
+    "activity",
+    "validation_overrides",
+    "jobs",
+    "sweep_trials",
+}
+# Written by functions, and read by members.
+OF_THE_QUEUE = {"workers", "orchestrators", "sweeps", "job_logs", "environment_versions"}
+KEPT = KEPT_BY_THE_DATABASE | OF_THE_QUEUE
 # What hangs on no run.
 WITHOUT_A_RUN = OF_THE_WORKSPACE | OF_THE_QUEUE | {"members"}
 VIEWS = {"metrics", "run_list", "run_overview"}
@@ -73,6 +81,7 @@ RESERVED = {
     "attempt_of",
     "cancel_requested_at",
     "delete_requested",
+    "stop_requested_at",
     "cache_key",
 }
 KNOWN = OF_A_RUN | WITHOUT_A_RUN | KEPT_BY_THE_DATABASE | VIEWS
@@ -85,7 +94,7 @@ def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
         return actor in MAY_READ or (actor == PUBLISHABLE and visibility == "public" and shown)
     if table in VIEWS:
         return False
-    if table in KEPT_BY_THE_DATABASE | OF_THE_QUEUE:
+    if table in KEPT:
         return actor == SECRET
     if table == "metric_axes" and verb == "delete":
         return actor == SECRET  # Other metrics than one that is deleted may need it.
@@ -123,7 +132,18 @@ def filled(url: str, database_url: str, *, publishable_key: str, secret_key: str
                 " values (%s, %s, 'seen', 'failed', 'success')",
                 [world.records[visibility]["rollouts"]["id"], world.run_id(visibility)],
             )
+            world.db.execute(
+                "with job as (insert into public.jobs (training_run_id, backend, status)"
+                " values (%(run)s, 'local', 'succeeded') returning id), logged as (insert into public.job_logs"
+                " (job_id, attempt, start, bytes, text) select id, 1, 0, 1, 'x' from job), sweep as"
+                " (insert into public.sweeps (name, method, template, space, metric, max_trials)"
+                " values ('s', 'grid', '{}', '{}', 'm', 1) returning id)"
+                " insert into public.sweep_trials (sweep_id, trial, training_run_id, parameters)"
+                " select id, 0, %(run)s, '{}' from sweep",
+                {"run": world.run_id(visibility)},
+            )
         world.rpc(OWNER, "register_worker", worker={"name": "the owner's"})
+        world.rpc(OWNER, "register_orchestrator", orchestrator={"host": "here"})
         yield world
 
 
@@ -143,9 +163,11 @@ DISTINCT: dict[str, tuple[str, ...]] = {
     "tool_calls": ("position",),
     "rewards": ("reward_type",),
     "validations": ("validator_name",),
-    "jobs": ("external_id",),
     "rollout_stats": ("shard", "environment"),
     "rewinds": ("timeline",),
+    "environment_versions": ("version",),
+    "job_logs": ("start",),
+    "sweep_trials": ("trial",),
 }
 
 
@@ -177,7 +199,8 @@ class Table:
         elif self.name == "members":
             value = self.world.user_ids[VIEWER]
         elif self.name in OF_THE_QUEUE:
-            condition, value = "owner_id = %s", self.world.user_ids[OWNER]
+            # Members read them all, and nobody but the functions writes them.
+            condition, value = "%s::uuid is not null", self.world.user_ids[OWNER]
         found = self.db.execute(
             f"select to_jsonb(t) as row from public.{self.name} t where {condition} limit 1", [value]
         ).fetchone()
@@ -188,7 +211,7 @@ class Table:
         """Return a row like it, with an id and a natural key of its own, that is not in the table."""
         names = {column["name"] for column in self.columns}
         row = {name: value for name, value in self.row().items() if name in names and not name.endswith("_count")}
-        row = {name: value for name, value in row.items() if name not in RESERVED}
+        row = {name: value for name, value in row.items() if self.name in KEPT or name not in RESERVED}
         types = {column["name"]: column["type"] for column in self.columns}
         for name in DISTINCT.get(self.name, ()):
             row[name] = secrets.randbelow(30_000) + 100 if types[name] != "text" else new_id()
@@ -272,6 +295,7 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
             "rollout_stats": "environment",
             "status_history": "message",
             "workers": "name",
+            "orchestrators": "name",
             "activity": "changed_at",
             "metric_axes": "points",
             "metric_chunks": "name",

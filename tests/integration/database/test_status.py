@@ -24,7 +24,7 @@ from .writing import (
     write,
 )
 
-ENTITIES = ["training_runs", "training_steps", "evaluations", "rollouts", "jobs"]
+ENTITIES = ["training_runs", "training_steps", "evaluations", "rollouts"]
 
 
 def statuses_of(db: Connection, entity: str) -> list[str]:
@@ -140,11 +140,11 @@ def test_times_follow_the_status(db: Connection, entity: str) -> None:
     assert running["started_at"]
     assert running["finished_at"] is None
     assert running["updated_at"] > before["updated_at"]
-    final = {"jobs": "succeeded", "rollouts": "success"}.get(entity, "failed")
+    final = {"rollouts": "success"}.get(entity, "failed")
     done = change_status(db, entity, row_id, final)
     assert done["started_at"] == running["started_at"]
     assert done["finished_at"] > done["started_at"]
-    if entity not in ("jobs", "rollouts"):
+    if entity != "rollouts":
         assert change_status(db, entity, row_id, "running")["finished_at"] is None
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
+from random import Random
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openmanus_rl.records.ids import task_id, validator_id
+from tests.support.validator_specs import RIGHT_SPECS, WRONG_SPECS
 
 from .api import UNKNOWN_ID, Database, Functions, ok, refused
 
@@ -97,6 +102,29 @@ def test_uploading_again_updates(secret: Functions, sql: Database, environment: 
     assert rows == [("second", "1", 2)]
 
 
+def test_uploading_again_leaves_the_validators_that_it_names(
+    secret: Functions, callers: Callers, environment: str
+) -> None:
+    exact, pattern = {"kind": "exact"}, {"kind": "regex", "external_id": "pattern", "spec": {"pattern": "x"}}
+
+    def used() -> list[str]:
+        found = ok(secret.get(f"tasks/{task_id(environment, 'a')}"))["validators"]
+        return sorted(validator["external_id"] for validator in found)
+
+    for named, expected in (
+        ({"validators": [exact, pattern]}, ["default", "pattern"]),
+        ({"validators": [pattern]}, ["pattern"]),
+        ({"validators": [exact]}, ["default"]),
+        ({}, []),
+        ({"validators": [pattern]}, ["pattern"]),
+    ):
+        ok(upload(secret, [{"id": "a", "task": "first", **named}], environment=environment))
+        assert used() == expected
+    # Whoever may not change the task does not retire its validators.
+    assert upload(callers["editor"], [{"id": "a", "task": "mine"}], environment=environment).status_code == 403
+    assert used() == ["pattern"]
+
+
 LINES = b'{"id": "a", "task": "one"}\n\n{"id": "b", "task": "two"}\r\n'
 LIST = b'\n[{"id": "a", "task": "one"},\n {"id": "b", "task": "two"}]'
 
@@ -157,6 +185,81 @@ def test_with_a_wrong_entry_nothing_is_written_and_every_wrong_one_is_named(
     ]  # fmt: skip
     assert "12 of 13 tasks are wrong, and nothing was written" in response.json()["error"]["message"]
     assert sql.fingerprint() == before
+
+
+def with_validators(*validators: object) -> dict[str, object]:
+    return {"task": "do it", "validators": list(validators)}
+
+
+def test_what_python_refuses_of_a_spec_is_refused_with_the_same_field(secret: Functions, sql: Database) -> None:
+    before = sql.fingerprint()
+    # JSON has no NaN and no infinities.
+    specs = [one for one in WRONG_SPECS if not re.search("NaN|Infinity", json.dumps(one))]
+    assert len(specs) >= len(WRONG_SPECS) - 2
+
+    found = problems(upload(secret, [with_validators({"kind": kind, "spec": spec}) for kind, spec, _ in specs]))
+
+    assert found == [(index, f"validators.0.{field}") for index, (_, _, field) in enumerate(specs)]
+    assert sql.fingerprint() == before
+
+
+def test_what_python_takes_of_a_spec_is_taken_and_stored(secret: Functions, sql: Database, environment: str) -> None:
+    ok(
+        upload(
+            secret,
+            [with_validators({"kind": kind, "spec": spec}) for kind, spec in RIGHT_SPECS],
+            environment=environment,
+        )
+    )
+
+    stored = sql.rows(
+        "select kind, spec from public.validators v join public.tasks t on t.id = v.task_id where t.environment = %s",
+        environment,
+    )
+    by_content = lambda row: json.dumps(row, sort_keys=True)  # noqa: E731
+    assert sorted(map(list, stored), key=by_content) == sorted(map(list, RIGHT_SPECS), key=by_content)
+
+
+def test_validators_of_a_task_have_names_of_their_own(secret: Functions) -> None:
+    exact = {"kind": "exact"}
+    tasks = [
+        with_validators(exact, {**exact, "external_id": "default"}),
+        with_validators({**exact, "external_id": "1"}, exact),
+        with_validators(exact, exact, exact),
+    ]
+
+    assert problems(upload(secret, tasks)) == [(0, "validators.1.external_id"), (1, "validators.1.external_id")]
+
+
+PIECES = [
+    *"ab^$.|*+?(){}[]#- \n,18é😀", "(?:", "(?P<n>", "(?P<m>", "(?P=n)", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i)",
+    "(?x)", "(?i:", "(?-i:", "(?s-i:", "(?a)", "(?u)", "(?L)", "(?i-", "(?(1)", "(?(n)", "(?#", "{2}", "{1,3}", "{,",
+    "{3,1}", "{9999999999}", "[^", "[a-z]", "[z-a]", r"[\d-x]", r"[\8]", "\\", r"\d", r"\b", r"\A", r"\Z", r"\1",
+    r"\11", r"\377", r"\400", r"\0", r"\x41", r"\x4", r"\u0041", r"\q", r"\-", r"\]",
+]  # fmt: skip
+
+
+def compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_patterns_are_refused_if_python_does_not_compile_them(secret: Functions, seed: int) -> None:
+    random = Random(seed)
+    patterns = ["".join(random.choices(PIECES, k=random.randint(1, 9))) for _ in range(900)]
+    # One is wrong in any case, so that nothing is written.
+    patterns.append("(")
+
+    found = problems(upload(secret, [with_validators({"kind": "regex", "spec": {"pattern": one}}) for one in patterns]))
+
+    refused = {index for index, _ in found}
+    assert [one for index, one in enumerate(patterns) if compiles(one) == (index in refused)] == []
 
 
 def test_a_line_that_is_no_json_is_named_among_the_others(secret: Functions, sql: Database, environment: str) -> None:

@@ -28,7 +28,7 @@ def deno(*arguments: str) -> None:
 
 
 def test_the_units_behave() -> None:
-    deno("test", "--quiet", "--allow-env", "--allow-net=127.0.0.1", ".", str(FUNCTIONS / "_shared"))
+    deno("test", "--quiet", "--allow-env", "--allow-net=127.0.0.1", ".", str(FUNCTIONS))
 
 
 def test_the_sources_are_typed_linted_and_formatted() -> None:

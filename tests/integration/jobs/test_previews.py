@@ -39,21 +39,21 @@ def test_an_environment_without_a_picture_is_drawn_once(query: Query) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"),
+    ("code", "seconds", "reason"),
     [
-        ("import time; time.sleep(60)", "it was not drawn within 3 s"),
-        ("import os; os._exit(7)", "exit code 7"),
-        ("import os; raise ValueError(os.environ.get('SUPABASE_SERVICE_ROLE_KEY', 'no key'))", "no key"),
+        ("import time; time.sleep(600)", 3, "it was not drawn within 3 s"),
+        ("import os; os._exit(7)", 300, "exit code 7"),
+        ("import os; raise ValueError(os.environ.get('SUPABASE_SERVICE_ROLE_KEY', 'no key'))", 300, "no key"),
     ],
 )
 def test_the_code_of_an_environment_is_limited_in_time_and_sees_no_key(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, reason: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, seconds: float, reason: str
 ) -> None:
     (tmp_path / "hostile.py").write_text(textwrap.dedent(code))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("SUPABASE_SERVICE_ROLE_KEY", "sb_secret_key")
 
-    picture, error = draw({"kind": "gymnasium", "entry_point": "hostile:Environment"}, seconds=3)
+    picture, error = draw({"kind": "gymnasium", "entry_point": "hostile:Environment"}, seconds=seconds)
 
     assert picture is None
     assert reason in (error or "")

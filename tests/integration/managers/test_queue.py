@@ -91,7 +91,7 @@ def test_a_cancelled_rollout_is_told_to_its_worker(
     assert cancelled == {waiting: "cancelled", held["rollout"]["id"]: "provisioning"}
     assert queue.renew(worker, [held["lease_id"]], lease_seconds=60).held == {held["lease_id"]: True}
     assert [row["status"] for row in queue.retry_rollouts([waiting])] == ["pending"]
-    with pytest.raises(ConflictError, match="cancel it first"):
+    with pytest.raises(ConflictError, match="being cancelled"):
         queue.retry_rollouts([held["rollout"]["id"]])
 
 
@@ -185,8 +185,9 @@ def test_the_overview_shows_what_waits_and_who_works(
 def test_a_request_that_makes_no_sense_names_the_field(
     queue: type[QueueManager], task: Task, options: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=f"^{re.escape(field)}\\b"):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(field)}\\b") as caught:
         queue.request_rollouts(task["id"], **options)
+    assert caught.value.field == field
 
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -194,5 +195,6 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 
 @pytest.mark.parametrize("reference", ["../../x", "%2e%2e", "x" * 100_000, "", "' or 1=1 --", NOBODY])
 def test_an_unknown_task_is_not_found(queue: type[QueueManager], reference: str) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as caught:
         queue.request_rollouts(reference)
+    assert caught.value.field == "task_id"

@@ -8,7 +8,13 @@ import pytest
 
 from openmanus_rl.errors import InvalidInput, NotFoundError
 from openmanus_rl.transport.client import Client
-from openmanus_rl.utils.supabase_db import EnvironmentManager, TaskManager, ValidatorManager
+from openmanus_rl.utils.supabase_db import (
+    EnvironmentManager,
+    RolloutManager,
+    TaskManager,
+    ValidationManager,
+    ValidatorManager,
+)
 
 
 @pytest.fixture
@@ -53,6 +59,42 @@ def test_importing_again_updates_by_external_id(client: Client, environment: str
     assert changed["description"] == "find the other ball"
     validators = ValidatorManager.using(client).list_validators(task=changed["id"])
     assert [(v["external_id"], v["kind"]) for v in validators] == [("default", "exact"), ("judge", "judge")]
+
+
+def test_validators_that_an_import_no_longer_names_are_retired_and_keep_their_verdicts(
+    client: Client, environment: str
+) -> None:
+    tasks, validators = TaskManager.using(client), ValidatorManager.using(client)
+    both = [{"kind": "exact"}, {"kind": "regex", "external_id": "pattern", "spec": {"pattern": "x"}}]
+    made, other = ({"external_id": n, "description": f"find ball {n}"} for n in ("made", "other"))
+    tasks.import_tasks([made | {"validators": both}, other | {"validators": both}], environment=environment)
+    task_id = tasks.get_by_external_id("made", environment=environment)["id"]
+    pattern = next(one for one in validators.list_validators(task=task_id) if one["external_id"] == "pattern")
+    rollout = RolloutManager.using(client).create_rollout(None, 0, environment, "find", task_id=task_id)
+    verdict = ValidationManager.using(client).log_validation(rollout["id"], "pass", validator_id=pattern["id"])
+
+    def used(of: str) -> list[str]:
+        task = tasks.get_by_external_id(of, environment=environment)
+        return [one["external_id"] for one in validators.list_validators(task=task["id"])]
+
+    tasks.import_tasks([made | {"validators": both[:1]}], environment=environment)
+    assert (used("made"), used("other")) == (["default"], ["default", "pattern"])
+    listed = tasks.list_with_results(environment=environment)
+    assert {one["external_id"]: one["validators"] for one in listed} == {"made": 1, "other": 2}
+    assert validators.get_validator(pattern["id"])["retired_at"] is not None
+    assert ValidationManager.using(client).get_validation(verdict["id"])["validator_id"] == pattern["id"]
+
+    # What says nothing of validators leaves them as they are.
+    tasks.import_tasks([made], environment=environment)
+    assert used("made") == ["default"]
+    tasks.import_tasks([made | {"validators": []}], environment=environment)
+    assert used("made") == []
+    tasks.import_tasks([made | {"validators": both}], environment=environment)
+    assert used("made") == ["default", "pattern"]
+    tasks.import_tasks([made | {"validators": []}], environment=environment)
+    assert validators.save_validator(task_id, kind="exact")["retired_at"] is None
+    assert used("made") == ["default"]
+    assert len(validators.list_validators(task=task_id, include_retired=True)) == 2
 
 
 def test_a_refused_task_does_not_lose_its_neighbours(client: Client, environment: str) -> None:

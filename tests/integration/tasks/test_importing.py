@@ -10,6 +10,7 @@ import pytest
 
 from openmanus_rl.managers.tasks import TaskManager, ValidatorManager
 from openmanus_rl.tasks import read_tasks
+from openmanus_rl.tasks.importing import import_task_set
 from openmanus_rl.verification import ValidatorSpec, status_of, verify
 
 
@@ -45,3 +46,20 @@ def test_the_good_tasks_of_a_bad_file_are_imported_and_verified(tmp_path: Path) 
         statuses[external_id] = status_of(verdicts)
     assert statuses == {"sum": "success", "list": "success", "open": "completed"}
     assert TaskManager.get_by_external_id("sum", environment=environment)["metadata"] == {"level": 3}
+
+
+@pytest.mark.usefixtures("_stack_settings")
+def test_importing_a_file_again_leaves_the_validators_that_it_names(tmp_path: Path) -> None:
+    environment, path = f"shop-{uuid4()}", tmp_path / "tasks.json"
+    exact = {"kind": "exact", "spec": {"expected": "a"}}
+    pattern = {"kind": "regex", "external_id": "pattern", "spec": {"pattern": "x"}}
+    for named, expected in (
+        ({"validators": [exact, pattern]}, ["default", "pattern"]),
+        ({"validators": [pattern]}, ["pattern"]),
+        ({}, []),
+        ({"validators": [exact]}, ["default"]),
+    ):
+        path.write_text(json.dumps([{"id": "sum", "task": "How much?", **named}]))
+        assert import_task_set(path, environment=environment).problems == []
+        task = TaskManager.get_by_external_id("sum", environment=environment)
+        assert [one["external_id"] for one in ValidatorManager.list_validators(task=task["id"])] == expected

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from openmanus_rl.cli.workers import app
 from openmanus_rl.managers.queue import QueueManager
-from openmanus_rl.workers.launching.package import Package
+from openmanus_rl.skypilot.package import Package
 from openmanus_rl.workers.launching.task import Launch
 from tests.support.fake_sky import Sky, Status
 

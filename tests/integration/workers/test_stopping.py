@@ -152,3 +152,31 @@ def test_a_worker_ends_after_so_long_without_work_and_not_before(queue: Any, ask
     assert worker.returncode == 0, out
     assert queue.status_of(rollout) == "completed"
     assert queue.rows("select state from public.workers order by started_at desc limit 1")[0]["state"] == "stopped"
+
+
+def test_a_worker_that_gets_its_lost_rollout_again_ends_the_old_attempt_first(queue: Any, ask: Ask) -> None:
+    EnvironmentManager.save_environment("shell", kind="process", spec={})
+    steps = [{"shell": "touch here"}, {"sleep": 7}, {"shell": "ls here"}, {"answer": "x"}]
+    [rollout] = ask(task={"environment": "shell", "expected_answer": "x", **script(*steps)}, agent="scripted")
+    worker = queue.work("--until-idle", "--max-workers", "2")
+    queue.await_status(rollout, "running")
+
+    [slot] = [one for one in psutil.Process(worker.pid).children() if "slot_process" in " ".join(one.cmdline())]
+    slot.suspend()
+    # Before the worker renews it, which it does every few seconds.
+    queue.rows("update internal.leases set expires_at = now() - interval '1 second' returning rollout_id")
+    queue.rows("select internal.reclaim_expired()")
+    queue.await_status(rollout, "provisioning")
+    time.sleep(4)
+    slot.resume()
+    out, _ = worker.communicate(timeout=120)
+
+    [row] = queue.rows("select status, attempt, step_count, error from public.rollouts where id = %s", rollout)
+    assert (row["status"], row["attempt"], row["step_count"]) == ("success", 2, 4), (row, out)
+    # Both work in one folder: the end of the first would remove the file of the second.
+    assert out.index("cancelled after") < out.rindex("begins:"), out
+    [turn] = queue.rows(
+        "select o.observation from public.agent_states o where o.rollout_id = %s and o.step_number = 3", rollout
+    )
+    assert "here" in str(turn["observation"]), turn
+    assert queue.leftovers() == []

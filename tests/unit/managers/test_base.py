@@ -30,6 +30,7 @@ ENVIRONMENT: dict[str, Any] = {
     "description": None,
     "spec": {},
     "version": 1,
+    "is_draft": False,
     "source": None,
     "owner_id": None,
     "created_at": "2026-01-01T00:00:00+00:00",

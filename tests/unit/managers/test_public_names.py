@@ -8,17 +8,22 @@ from typing import get_type_hints
 import pytest
 
 from openmanus_rl.managers.base import EditableManager, Manager
-from openmanus_rl.records.rows import ROW_TYPES, Job, Member, Orchestrator, StatusChange, Worker
+from openmanus_rl.records.rows import ROW_TYPES, Job, Member, Orchestrator, StatusChange, Sweep, Worker
 from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
 MANAGERS: dict[str, set[str]] = {
     "EnvironmentManager": {
+        "confirm_environment",
         "delete_environment",
         "find_environment",
         "get_environment",
+        "get_version",
         "list_environments",
+        "list_recent",
+        "list_versions",
         "save_environment",
+        "save_preview",
     },
     "EvaluationManager": {
         "complete_evaluation",
@@ -90,6 +95,17 @@ MANAGERS: dict[str, set[str]] = {
         "update_status",
     },
     "StatusHistoryManager": {"get_change", "list_changes"},
+    "SweepManager": {
+        "add_trial",
+        "claim",
+        "get_sweep",
+        "list_sweeps",
+        "prune_trial",
+        "request_sweep",
+        "stop_sweep",
+        "sweep_overview",
+        "update_sweep",
+    },
     "TaskManager": {
         "delete_task",
         "find_task",
@@ -113,6 +129,7 @@ MANAGERS: dict[str, set[str]] = {
         "heartbeat",
         "list_rewinds",
         "list_runs",
+        "stop_run",
         "update_run",
         "update_status",
     },
@@ -195,6 +212,7 @@ def test_a_manager_returns_rows_of_its_table(name: str) -> None:
         "members": Member,
         "orchestrators": Orchestrator,
         "status_history": StatusChange,
+        "sweeps": Sweep,
         "workers": Worker,
     }
     assert manager.row_type is row_types[manager.table]

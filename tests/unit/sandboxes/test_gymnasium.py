@@ -137,6 +137,30 @@ def test_no_environment_may_have_a_url() -> None:
 
 
 def test_kinds_that_can_be_started_are_known() -> None:
-    assert {"none", "process", "gymnasium"} <= set(available_kinds())
+    assert {"none", "process", "gymnasium", "grid"} <= set(available_kinds())
     with pytest.raises(InvalidInput):
         provider_for("../x")
+
+
+def test_a_grid_world_is_read_and_played_by_name() -> None:
+    sandbox = start({"kind": "grid", "map": ["A.G"], "rewards": {"step": -0.1}}, seed=3)
+    played = sandbox.episode
+    assert played is not None
+
+    first = played.reset()
+    results = [played.step(action) for action in ("Right ", 1)]
+
+    assert sandbox.kind == "grid"
+    assert played.action_space == {"type": "string", "enum": ["up", "right", "down", "left"]}
+    legend = "A you, at column {}, row 0, # wall, G goal"
+    assert first.observation == f"A.G\n{legend.format(0)}\nActions: up, right, down, left"
+    assert results[0].observation == f".AG\n{legend.format(1)}"
+    assert results[1].terminated
+    assert played.state() == {"steps": 2, "return": pytest.approx(0.8), "is_done": True}
+    picture = played.render()
+    assert picture is not None
+    assert picture.shape == (32, 96, 3)
+    for wrong in ("jump", 4, -1, True, None, [1], 1.5):
+        with pytest.raises(InvalidInput) as caught:
+            played.step(wrong)
+        assert caught.value.field == "action"

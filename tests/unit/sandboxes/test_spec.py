@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openmanus_rl.errors import InvalidInput, NotFoundError
@@ -111,9 +111,28 @@ def test_values_are_not_repeated_in_errors() -> None:
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     ),
-    st.sampled_from(["services", "url", "main", "network", "image", "command", "id", "arguments", "reset"]),
-    st.sampled_from(["none", "process", "docker", "openenv", "gymnasium"]),
+    st.sampled_from(
+        [
+            "services",
+            "url",
+            "main",
+            "network",
+            "image",
+            "command",
+            "id",
+            "arguments",
+            "reset",
+            "wrappers",
+            "map",
+            "legend",
+            "size",
+            "walls",
+            "objects",
+        ]
+    ),
+    st.sampled_from(["none", "process", "docker", "openenv", "gymnasium", "grid"]),
 )
+@settings(deadline=None)
 def test_whatever_is_given_is_a_spec_or_an_error_that_names_a_field(value: Any, field: str, kind: str) -> None:
     field_at_fault: str | None = "none"
     try:

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from openmanus_rl import __version__
-from openmanus_rl.cli import workers_launch
 from openmanus_rl.errors import ConflictError, InvalidInput, LaunchError, SettingsError
 from openmanus_rl.settings import load_settings
-from openmanus_rl.workers.launching import package
+from openmanus_rl.skypilot import package
+from openmanus_rl.skypilot.package import Package, find_package
+from openmanus_rl.skypilot.sdk import SkyPilot
+from openmanus_rl.skypilot.secrets import find_secrets
+from openmanus_rl.skypilot.task import as_yaml
 from openmanus_rl.workers.launching.fleet import Fleet, Machine, machine_of
-from openmanus_rl.workers.launching.package import Package, find_package
-from openmanus_rl.workers.launching.skypilot import SkyPilot
-from openmanus_rl.workers.launching.task import Launch, find_secrets, new_name
+from openmanus_rl.workers.launching.task import Launch, new_name
 from tests.support.fake_sky import ClusterNotUpError, Sky, Status
 
 KEY = "sb_secret_" + "a" * 32
@@ -94,13 +95,19 @@ def test_a_task_is_printed_as_yaml_that_reads_the_same() -> None:
 
     task = slurm(setup="echo ünï # 'x'").task("omrl-fast-1", url=URL, secrets=["A"])
 
-    assert yaml.safe_load(workers_launch._yaml(task)) == task
+    assert yaml.safe_load(as_yaml(task)) == task
 
 
 @pytest.mark.parametrize("name", ["", "A", "1a", "a b", "a/../b", "-a", "a-", "a" * 41, "a\n"])
 def test_a_name_that_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="is not a name"):
         slurm(name=name)
+
+
+def test_a_name_that_a_training_job_may_have_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="training jobs"):
+        slurm(name="abcdef0123456789")
+    assert slurm(name="abcdef012345678").names[0] == "omrl-abcdef012345678-1"
 
 
 def test_made_names_are_names() -> None:
@@ -228,7 +235,7 @@ def test_ending_twice_is_no_error_and_touches_nothing_else(infra: str, sky: Sky,
     Fleet(tmp_path).end(machines)
 
     assert sky.clusters == {"omrl-fast": Status.UP, "mine": Status.UP}
-    assert sky.job_names == {77: "mine"}
+    assert sky.cancelled == (["omrl-fast-1", "omrl-fast-2"] if infra == "k8s" else [])
 
 
 def test_jobs_are_listed_with_their_ids_and_launches_that_ended_are_forgotten(sky: Sky, tmp_path: Path) -> None:

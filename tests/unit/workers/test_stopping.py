@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -83,8 +84,35 @@ def test_a_block_times_out_and_the_next_one_does_not(stopper: Stopper) -> None:
 
 
 def test_the_next_attempt_begins_anew(stopper: Stopper) -> None:
+    stopper.begin("one")
     send("cancelled")
-    stopper.begin()
+    stopper.begin("two")
+    # Too late, for one that has ended.
+    stopper.stop("one", "cancelled")
 
     with stopper.interruptible():
-        pass
+        time.sleep(0.05)
+
+
+def test_an_attempt_that_is_stopped_before_it_begins_does_not_begin(stopper: Stopper) -> None:
+    stopper.begin("one")
+    stopper.stop("two", "returned")
+    with stopper.interruptible():
+        time.sleep(0.05)
+
+    stopper.begin("two")
+
+    with pytest.raises(Stopped) as stopped, stopper.interruptible():
+        pytest.fail("it must not begin")
+    assert stopped.value.reason == "returned"
+
+
+def test_another_thread_stops_what_the_main_thread_waits_for(stopper: Stopper) -> None:
+    stopper.begin("one")
+    timer = threading.Timer(0.1, stopper.stop, ("one", "cancelled"))
+
+    timer.start()
+    with pytest.raises(Stopped), stopper.interruptible():
+        time.sleep(30)
+
+    timer.join()

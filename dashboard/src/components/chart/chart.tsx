@@ -29,7 +29,7 @@ export interface Band {
   fill: string;
 }
 
-export type Axis = "number" | "time" | "elapsed";
+export type Axis = "number" | "doubling" | "time" | "elapsed";
 
 export type Range = [from: number, to: number];
 
@@ -39,7 +39,7 @@ interface Props {
   lines: Line[];
   bands?: Band[];
   height?: number;
-  /** x as the number it is, as seconds since 1970, or as seconds since a beginning. */
+  /** x as the number it is, with powers of two equally far apart, as seconds since 1970, or since a beginning. */
   axis?: Axis;
   isLog?: boolean;
   yRange?: Range;
@@ -148,7 +148,7 @@ function options(latest: { current: Props }, scheme: "light" | "dark", width: nu
     padding: [8, 18, 0, 0],
     legend: { show: false },
     scales: {
-      x: { time: axis === "time" },
+      x: { time: axis === "time", ...(axis === "doubling" && { distr: 3, log: 2 }) },
       y: isLog ? { distr: 3, range: logRange } : yRange ? { range: yRange } : {},
     },
     axes: [

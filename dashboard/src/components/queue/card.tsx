@@ -2,6 +2,7 @@
 import { Anchor, Checkbox, Text } from "@mantine/core";
 import { memo, useState } from "react";
 import { Link } from "react-router";
+import { beginningOf } from "@/api/answer.ts";
 import type { QueuedRollout } from "@/api/queue.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { colorOf, StatusBadge } from "@/components/status.tsx";
@@ -72,7 +73,7 @@ export const RolloutCard = memo(function RolloutCard(props: Props) {
         </Text>
       </div>
       <PhaseBar rollout={rollout} />
-      <Anchor component={Link} to={`/rollouts/${rollout.id}`} size="sm" lineClamp={2}>
+      <Anchor component={Link} to={`/rollouts/${rollout.id}`} size="sm" lineClamp={2} dir="auto" ta="left">
         {isOfOneTask ? `Rollout ${shortId(rollout.id)}` : plain(rollout.task_description)}
       </Anchor>
       <Facts rollout={rollout} />
@@ -156,13 +157,20 @@ function Facts({ rollout: r }: { rollout: QueuedRollout }) {
 function Outcome({ rollout }: { rollout: QueuedRollout }) {
   const { error, result, status_message } = rollout;
   // While it runs, the message is its phase.
-  const message = phaseOf(rollout) === "verifying" ? null : status_message;
-  const [kind, text] = error !== null ? ["error", error] : result !== null ? ["result", result] : ["message", message];
-  if (text === null) return null;
+  const why = phaseOf(rollout) === "verifying" ? null : status_message ?? error;
   return (
-    <div className={styles.outcome} data-kind={kind} title={kind === "result" ? "The answer" : undefined}>
-      <span className="om-agent-text" data-agent-text>{plain(text)}</span>
-    </div>
+    <>
+      {result !== null && (
+        <div className={styles.outcome} title="The answer">
+          <span className="om-agent-text" data-agent-text>{plain(beginningOf(result))}</span>
+        </div>
+      )}
+      {why !== null && (
+        <div className={styles.outcome} data-kind={error === null ? "message" : "error"} title={plain(why)}>
+          <Text span size="xs" lineClamp={3}>{plain(why)}</Text>
+        </div>
+      )}
+    </>
   );
 }
 

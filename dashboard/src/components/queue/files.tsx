@@ -57,7 +57,9 @@ export function FileDialog({ kind, path, title, onClose }: {
 }) {
   return (
     <Modal opened onClose={onClose} title={title} size="xl" closeButtonProps={{ "aria-label": "Close" }}>
-      {kind === "logs" ? <EnvironmentLogs path={path} /> : <MediaItem media={mediaAt(path, "video")} label={title} />}
+      {kind === "logs"
+        ? <EnvironmentLogs path={path} />
+        : <MediaItem media={mediaAt(path, "video")} label={title} isLarge />}
     </Modal>
   );
 }

@@ -1,5 +1,5 @@
 /** The queue: what runs on which worker and for how long, what is next, and how the workers are. */
-import { Alert, Button, Code, List, Stack } from "@mantine/core";
+import { Alert, Button, Code, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
@@ -90,8 +90,7 @@ function NothingYet() {
 }
 
 function Figures({ queue: { waiting, oldest_waiting_at, held_count, health } }: { queue: QueueOverview }) {
-  const ill = [
-    health.silent > 0 && `${number(health.silent)} silent`,
+  const others = [
     health.draining > 0 && `${number(health.draining)} draining`,
     health.stopped > 0 && `${number(health.stopped)} stopped lately`,
   ].filter(Boolean).join(", ");
@@ -116,8 +115,14 @@ function Figures({ queue: { waiting, oldest_waiting_at, held_count, health } }: 
       <Figure
         label="Active workers"
         value={number(health.active)}
-        hint={ill || "none silent or draining"}
-        tone={health.silent > 0 ? "bad" : health.active === 0 && waiting > 0 ? "warn" : undefined}
+        hint={
+          <>
+            {health.silent > 0 && <Text span inherit c="var(--om-bad)">{number(health.silent)} silent</Text>}
+            {health.silent > 0 && others && ", "}
+            {others || (health.silent === 0 && "none silent or draining")}
+          </>
+        }
+        tone={health.active === 0 && waiting > 0 ? "warn" : undefined}
       />
     </div>
   );

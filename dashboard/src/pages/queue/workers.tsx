@@ -28,16 +28,16 @@ export function Workers({ queue: { workers, health }, more }: { queue: QueueOver
         )
         : (
           <>
-            <ScrollTable label="Workers" minWidth={720} maxHeight={420}>
+            <ScrollTable label="Workers" minWidth={320} maxHeight={420}>
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>Worker</Table.Th>
                   <Table.Th>Health</Table.Th>
                   <Table.Th>Works on</Table.Th>
-                  <Table.Th ta="right">Longest</Table.Th>
-                  <Table.Th>Environments</Table.Th>
-                  <Table.Th>Last heard</Table.Th>
-                  <Table.Th>Started</Table.Th>
+                  <Table.Th visibleFrom="sm" ta="right">Longest</Table.Th>
+                  <Table.Th visibleFrom="sm">Environments</Table.Th>
+                  <Table.Th visibleFrom="sm">Last heard</Table.Th>
+                  <Table.Th visibleFrom="sm">Started</Table.Th>
                   <Table.Th>
                     <VisuallyHidden>Actions</VisuallyHidden>
                   </Table.Th>
@@ -69,7 +69,7 @@ const Row = memo(function Row({ worker }: { worker: Worker }) {
   ];
   return (
     <Table.Tr>
-      <Table.Td maw={260}>
+      <Table.Td maw={{ base: 110, sm: 260 }}>
         <Text size="sm" truncate title={plain(worker.name)}>{plain(worker.name)}</Text>
         <Text size="xs" c="dimmed" truncate>{plain(place.filter(Boolean).join(" · "))}</Text>
       </Table.Td>
@@ -80,6 +80,7 @@ const Row = memo(function Row({ worker }: { worker: Worker }) {
       <Table.Td>
         <Group gap={8} wrap="nowrap">
           <Progress
+            visibleFrom="sm"
             w={56}
             size="sm"
             value={100 * worker.held / worker.max_rollouts}
@@ -90,16 +91,16 @@ const Row = memo(function Row({ worker }: { worker: Worker }) {
           </Text>
         </Group>
       </Table.Td>
-      <Table.Td ta="right" style={{ whiteSpace: "nowrap" }}>
+      <Table.Td visibleFrom="sm" ta="right" style={{ whiteSpace: "nowrap" }}>
         <Elapsed from={worker.held_since} />
       </Table.Td>
-      <Table.Td maw={180}>
-        <Text size="sm" truncate>{plain(worker.providers.join(", "))}</Text>
+      <Table.Td visibleFrom="sm" maw={200}>
+        <Text size="sm" truncate title={plain(worker.providers.join(", "))}>{plain(worker.providers.join(", "))}</Text>
       </Table.Td>
-      <Table.Td style={{ whiteSpace: "nowrap" }}>
+      <Table.Td visibleFrom="sm" style={{ whiteSpace: "nowrap" }}>
         <Ago time={worker.heartbeat_at} />
       </Table.Td>
-      <Table.Td style={{ whiteSpace: "nowrap" }}>
+      <Table.Td visibleFrom="sm" style={{ whiteSpace: "nowrap" }}>
         <Ago time={worker.started_at} />
       </Table.Td>
       <Table.Td ta="right">

@@ -14,13 +14,14 @@ const SHOWN_CHARS = 8_000;
 const SHOWN_MESSAGES = 200;
 
 /** A text that is here already, shown by its beginning. */
-export function KnownText({ text, label }: { text: string; label: string }) {
+export function KnownText({ text, label, maxHeight }: { text: string; label: string; maxHeight?: number }) {
   return (
     <AgentText
       text={text.slice(0, SHOWN_CHARS)}
       chars={text.length}
       readAll={() => Promise.resolve(text)}
       label={label}
+      maxHeight={maxHeight}
     />
   );
 }

@@ -3,6 +3,7 @@ import { Anchor, Paper, Stack, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useRef, useState } from "react";
 import { Link, useParams } from "react-router";
 import { readFingerprints, type Rollout } from "@/api/rollout.ts";
+import { plain } from "@/components/agent_text.tsx";
 import { Found } from "@/components/states.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
@@ -12,6 +13,7 @@ import { DifferenceList } from "./difference_list.tsx";
 import { differenceRows } from "./differences.ts";
 import { Facts, titleOf } from "./head.tsx";
 import styles from "./page.module.css";
+import { Result } from "./request.tsx";
 import { useRollout } from "./use_rollout.ts";
 
 export default function RolloutDifferencePage() {
@@ -63,17 +65,24 @@ function Difference({ id, otherId }: { id: string; otherId: string }) {
 }
 
 function Side({ rollout, side, turns }: { rollout: Rollout; side: number; turns: number | undefined }) {
+  const why = rollout.status_message ?? rollout.error;
   return (
     <Paper withBorder p="sm" component="section" aria-label={side ? "Second rollout" : "First rollout"}>
       <Stack gap={6}>
         <Text size="xs" c="dimmed">{side ? "Second" : "First"}</Text>
-        <Title order={2} size="h5">
+        <Title order={2} size="h5" dir="auto" ta="left">
           <Anchor component={Link} to={`/rollouts/${rollout.id}`} inherit>{titleOf(rollout)}</Anchor>
         </Title>
         <div>
           <StatusBadge status={rollout.status} />
         </div>
         <Facts rollout={rollout} turns={turns} />
+        {why && (
+          <Text size="sm" lineClamp={3}>
+            <Text span size="sm" c="dimmed">Why</Text> {plain(why)}
+          </Text>
+        )}
+        <Result rollout={rollout} maxHeight={140} />
       </Stack>
     </Paper>
   );

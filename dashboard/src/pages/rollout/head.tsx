@@ -9,7 +9,7 @@ import { statusText } from "@/components/queue/phase.ts";
 import { StatusBadge } from "@/components/status.tsx";
 import { between, duration, number, shortId } from "@/view/format.ts";
 import { KnownText } from "./behind.tsx";
-import { AttemptOf, limitsOf, Progress, tokensOf, WorkerName } from "./request.tsx";
+import { AttemptOf, limitsOf, Progress, RequestLink, tokensOf, WorkerName } from "./request.tsx";
 
 const TITLE_CHARS = 140;
 
@@ -78,7 +78,9 @@ export function Facts({ rollout: r, turns }: { rollout: Rollout; turns: number |
     ["Attempt", r.request === null ? (r.attempt > 1 ? r.attempt : null) : `${r.attempt} of ${r.max_attempts}`],
     ["Priority", r.priority === 0 ? null : r.priority],
     ["Task", r.task_id && <Anchor key="task" component={Link} to={`/tasks/${r.task_id}`} size="sm">open</Anchor>],
-    ["Recorded", <Ago key="ago" time={r.created_at} />],
+    r.request === null
+      ? ["Recorded", <Ago key="ago" time={r.created_at} />]
+      : ["Requested", <RequestLink key="ago" at={r.created_at} />],
   ];
   return (
     <Group gap="4px 18px" fz="sm" style={{ fontVariantNumeric: "tabular-nums" }}>

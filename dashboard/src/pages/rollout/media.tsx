@@ -33,13 +33,14 @@ function isPicture({ kind, content_type }: Media): boolean {
   return content_type ? content_type.startsWith("image/") : ["frame", "screenshot", "image"].includes(kind);
 }
 
-export function MediaItem({ media, label }: { media: Media; label: string }) {
+export function MediaItem({ media, label, isLarge }: { media: Media; label: string; isLarge?: boolean }) {
   const { data: address, error } = useAddress(media.bucket, media.path);
   if (error) return <Text size="sm" c="dimmed">This {media.kind} is not in storage, or you may not see it.</Text>;
   if (isPicture(media)) return <Picture media={media} address={address} label={label} />;
   if (!address) return <Skeleton height={28} width={220} animate={false} />;
   if (isVideo(media)) {
-    return <video className={styles.picture} src={address} controls preload="metadata" aria-label={label} />;
+    const style = isLarge ? styles.film : styles.picture;
+    return <video className={style} src={address} controls preload="metadata" aria-label={label} />;
   }
   if (media.kind === "audio" || media.content_type?.startsWith("audio/")) {
     return <audio src={address} controls preload="none" aria-label={label} />;

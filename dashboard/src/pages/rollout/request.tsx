@@ -2,10 +2,10 @@
 import { Alert, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
-import { readAttempts, readResult, readWholeResult, readWorkerName, type Rollout } from "@/api/rollout.ts";
+import { readAnswer, readAttempts, readWorkerName, type Rollout } from "@/api/rollout.ts";
 import { useAccess } from "@/auth/session.tsx";
 import { AgentText, plain } from "@/components/agent_text.tsx";
-import { Section } from "@/components/page.tsx";
+import { Ago, Section } from "@/components/page.tsx";
 import { EnvironmentLogs } from "@/components/queue/files.tsx";
 import { phaseOf } from "@/components/queue/phase.ts";
 import { StatusBadge } from "@/components/status.tsx";
@@ -40,6 +40,15 @@ export function WorkerName({ id }: { id: string }) {
   return <Link to="/queue" title={id}>{plain(name ?? shortId(id))}</Link>;
 }
 
+/** When it was asked for, and the way to what was asked for with it. */
+export function RequestLink({ at }: { at: string }) {
+  return (
+    <Link to={`/queue/watch?${new URLSearchParams({ at })}`} title="All that were requested with it">
+      <Ago time={at} />
+    </Link>
+  );
+}
+
 /** What keeps a rollout that has not ended, and what to do about it. */
 export function Progress({ rollout }: { rollout: Rollout }) {
   if (rollout.request === null) return null;
@@ -60,25 +69,22 @@ export function Progress({ rollout }: { rollout: Rollout }) {
   return <Alert color="blue" variant="light" p="xs" role="status">{words[phase]}</Alert>;
 }
 
-export function Result({ rollout }: { rollout: Rollout }) {
-  const result = useLive(
+export function Result({ rollout, maxHeight = 260 }: { rollout: Rollout; maxHeight?: number }) {
+  const answer = useLive(
     rollout.training_run_id,
-    ["rollout", rollout.id, "result", rollout.status],
-    (signal) => readResult(rollout.id, signal),
+    ["rollout", rollout.id, "answer", rollout.status],
+    (signal) => readAnswer(rollout.id, signal),
   ).data;
-  if (!result) return null;
+  if (!answer) return null;
   return (
     <Section title="Answer">
-      <div style={{ maxHeight: 260, overflow: "auto" }} role="region" aria-label="Answer text" tabIndex={0}>
-        <AgentText
-          // Another attempt has another answer.
-          key={`${result.chars} ${result.text.slice(0, 100)}`}
-          text={result.text}
-          chars={result.chars}
-          readAll={() => readWholeResult(rollout.id)}
-          label="answer"
-        />
-      </div>
+      <AgentText
+        // Another attempt has another answer.
+        key={`${answer.chars ?? answer.sizeBytes} ${answer.text.slice(0, 100)}`}
+        {...answer}
+        label="answer"
+        maxHeight={maxHeight}
+      />
     </Section>
   );
 }

@@ -63,9 +63,13 @@ function someNumber(text: string | null, isWhole = false): number | undefined {
   return isWhole ? Math.trunc(value) : value;
 }
 
+/** As the database writes times: to the microsecond, of which a Date keeps the milliseconds. */
+const EXACT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
+
 function someTime(text: string | null): string | undefined {
   const time = text ? new Date(text) : null;
-  return time && Number.isFinite(time.getTime()) ? time.toISOString() : undefined;
+  if (!time || !Number.isFinite(time.getTime())) return undefined;
+  return EXACT.test(text!) ? text! : time.toISOString();
 }
 
 /** By reward there is an order within a run only. */

@@ -38,3 +38,10 @@ Deno.test("an id is one by its form", () => {
   strictEqual(isId("0192f0c1-7a10-7c3e-9d55-2b8c4f1e6a01"), true);
   for (const text of [null, "", "0192f0c1", "0192f0c1-7a10-7c3e-9d55-2b8c4f1e6a01 "]) strictEqual(isId(text), false);
 });
+
+Deno.test("a time of the database is kept to the microsecond, and any other is understood as local", () => {
+  const at = "2026-01-02T03:04:05.678901+00:00";
+  deepStrictEqual(filtersOf({ ...DEFAULTS, from: at, to: at }), { created_from: at, created_to: at, sort: "newest" });
+  const local = "2026-01-02T03:04";
+  deepStrictEqual(filtersOf({ ...DEFAULTS, from: local }).created_from, new Date(local).toISOString());
+});

@@ -9,7 +9,7 @@ import { ScrollTable } from "@/components/scroll_table.tsx";
 import { Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
 import { compact, number, percent, UNKNOWN } from "@/view/format.ts";
-import { ksOf, linesOf, MOST_LINES, nameOf } from "./pass_at.ts";
+import { ksOf, linesOf, MOST_LINES } from "./pass_at.ts";
 
 const LISTED = 100;
 
@@ -42,6 +42,7 @@ function Results({ results }: { results: TaskResults }) {
           <Chart
             title="pass@k by agent and model"
             lines={lines}
+            axis="doubling"
             yRange={[0, 1]}
             formatY={(value) => percent(value, 0)}
           />
@@ -71,7 +72,7 @@ function Legend({ lines, isCut }: { lines: ReturnType<typeof linesOf>; isCut: bo
 function ResultTable({ results }: { results: TaskResults }) {
   const ks = ksOf(results);
   return (
-    <ScrollTable label="By agent and model" minWidth={420 + 70 * ks.length} maxHeight={360}>
+    <ScrollTable label="By agent and model" minWidth={480 + 70 * ks.length} maxHeight={360}>
       <Table.Thead>
         <Table.Tr>
           <Table.Th>Agent and model</Table.Th>
@@ -97,8 +98,15 @@ function ResultRow({ found, ks }: { found: TaskResults[number]; ks: number[] }) 
     : (found.input_tokens ?? 0) + (found.output_tokens ?? 0);
   return (
     <Table.Tr>
-      <Table.Td maw={240}>
-        <Text size="sm" truncate title={plain(nameOf(found))}>{plain(nameOf(found))}</Text>
+      <Table.Td miw={170} maw={240}>
+        {/* Models tell apart what one agent did: each has a line of its own. */}
+        {[found.model, found.agent ?? "Recorded"].map((name, line) =>
+          name !== null && (
+            <Text key={line} size={line && found.model !== null ? "xs" : "sm"} truncate title={plain(name)}>
+              {plain(name)}
+            </Text>
+          )
+        )}
       </Table.Td>
       <Table.Td ta="right">{number(found.rollouts)}</Table.Td>
       <Table.Td>

@@ -19,20 +19,30 @@ export function OverTime({ history }: { history: TaskHistory }) {
       </Section>
     );
   }
-  const x = stretches.map(({ from, to }) => (Date.parse(from) + Date.parse(to)) / 2000);
+  const times = stretches.map(({ from, to }) => (Date.parse(from) + Date.parse(to)) / 2000);
+  // Of less than a minute the time of day tells nothing.
+  const isBrief = times.at(-1)! - times[0]! < 60;
+  const axis = isBrief ? "elapsed" : "time";
+  const x = isBrief ? times.map((time) => time - times[0]!) : times;
   const rates = stretches.map(({ solved, completed }) => share(solved, completed));
   const rewards = stretches.map(({ mean_reward }) => mean_reward);
   return (
-    <Section title="Over time" aside={<Text size="sm" c="dimmed">The newest {number(history.sample)} rollouts</Text>}>
+    <Section
+      title="Over time"
+      aside={
+        <Text size="sm" c="dimmed">
+          {history.sample === 1 ? "One rollout" : `The newest ${number(history.sample)} rollouts`}
+        </Text>
+      }
+    >
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         <div>
           <Text size="sm" mb={4}>Solved</Text>
           <Chart
             title="Share of rollouts that solved the task, over time"
-            axis="time"
+            axis={axis}
             yRange={[0, 1]}
-            formatY={(value) =>
-              percent(value, 0)}
+            formatY={(value) => percent(value, 0)}
             lines={[{ label: "Solved", x, y: rates, color: seriesColor(0), points: true }]}
           />
         </div>
@@ -40,7 +50,7 @@ export function OverTime({ history }: { history: TaskHistory }) {
           <Text size="sm" mb={4}>Mean reward</Text>
           <Chart
             title="Mean reward over time"
-            axis="time"
+            axis={axis}
             lines={[{ label: "Mean reward", x, y: rewards, color: seriesColor(1), points: true }]}
           />
         </div>

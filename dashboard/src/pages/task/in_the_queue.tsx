@@ -1,4 +1,4 @@
-import { Group } from "@mantine/core";
+import { Anchor, Group } from "@mantine/core";
 import { Link } from "react-router";
 import { watchTask } from "@/api/queue.ts";
 import { Section } from "@/components/page.tsx";
@@ -8,6 +8,8 @@ import { useLive } from "@/live/query.ts";
 import { More } from "@/pages/queue/more.tsx";
 
 const LISTED = 6;
+/** The database looks at the newest of a task only. */
+const MOST_COUNTED = 1_000;
 
 /** The rollouts of a task that wait or run; nothing where there are none. */
 export function InTheQueue({ taskId }: { taskId: string }) {
@@ -16,7 +18,7 @@ export function InTheQueue({ taskId }: { taskId: string }) {
   if (!watched || watched.rollouts.length === 0) return null;
   const total = Object.values(watched.counts).reduce((sum, count) => sum + count, 0);
   return (
-    <Section title="In the queue" aside={<Link to="/queue">The whole queue</Link>}>
+    <Section title="In the queue" aside={<Anchor component={Link} to="/queue" size="sm">The whole queue</Anchor>}>
       <RolloutCards
         label="In the queue"
         rollouts={watched.rollouts}
@@ -24,7 +26,12 @@ export function InTheQueue({ taskId }: { taskId: string }) {
         onSelect={chosen.toggle}
         isOfOneTask
       />
-      <More shown={watched.rollouts.length} total={total} what="that wait or run" more={null} />
+      <More
+        shown={watched.rollouts.length}
+        total={total}
+        what={`${total < MOST_COUNTED ? "" : "or more "}that wait or run`}
+        more={null}
+      />
       <Group justify="center">
         <SelectionBar rollouts={watched.rollouts} chosen={chosen} />
       </Group>

@@ -3,12 +3,13 @@ import { IconPlayerPlay } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link, useParams } from "react-router";
 import { readTask, type Task, taskHistory, type Validator } from "@/api/tasks.ts";
-import { AgentText, plain } from "@/components/agent_text.tsx";
+import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead, Section } from "@/components/page.tsx";
 import { NewRollouts } from "@/components/queue/new_rollouts.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
 import { Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
+import { KnownText } from "@/pages/rollout/behind.tsx";
 import { ByCheckpoint, ByRun, OverTime } from "./history.tsx";
 import { ByAgent } from "./by_agent.tsx";
 import { InTheQueue } from "./in_the_queue.tsx";
@@ -98,14 +99,17 @@ function Facts({ task }: { task: Task }) {
   );
 }
 
+/** Longer texts scroll, and leave room for the rest of the page. */
+const TEXT_PIXELS = 260;
+
 function Asked({ task }: { task: Task }) {
   return (
     <Section title="What is asked">
-      <AgentText text={task.description} />
+      <KnownText text={task.description} label="task" maxHeight={TEXT_PIXELS} />
       {task.expected_answer !== null && (
         <>
           <Text size="sm" fw={600} mt="md" mb={4}>Expected answer</Text>
-          <AgentText text={task.expected_answer} />
+          <KnownText text={task.expected_answer} label="expected answer" maxHeight={TEXT_PIXELS} />
         </>
       )}
     </Section>
@@ -128,7 +132,11 @@ function Checked({ validators, hasAnswer }: { validators: Validator[]; hasAnswer
             <Text size="sm">
               <b>{plain(validator.external_id)}</b> · {plain(validator.kind)}
             </Text>
-            <AgentText text={JSON.stringify(validator.spec, null, 2)} />
+            <KnownText
+              text={JSON.stringify(validator.spec, null, 2)}
+              label={`validator ${plain(validator.external_id)}`}
+              maxHeight={TEXT_PIXELS}
+            />
           </div>
         ))}
       </Stack>

@@ -17,7 +17,7 @@ export function ksOf(results: TaskResults): number[] {
   return [...new Set(all)].sort((a, b) => a - b);
 }
 
-/** A line for each that has at least two points. Powers of two lie equally far from each other. */
+/** A line for each that has at least two points. */
 export function linesOf(results: TaskResults): Line[] {
   return results.filter(({ pass_at }) => Object.keys(pass_at ?? {}).length > 1).slice(0, MOST_LINES).map(
     (found, index) => {

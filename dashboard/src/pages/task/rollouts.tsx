@@ -1,4 +1,4 @@
-import { Checkbox, Table, Text, VisuallyHidden } from "@mantine/core";
+import { Anchor, Checkbox, Table, Text, VisuallyHidden } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "react-router";
 import { findRollouts } from "@/api/rollouts.ts";
@@ -7,6 +7,7 @@ import { Ago, Section } from "@/components/page.tsx";
 import { ScrollTable } from "@/components/scroll_table.tsx";
 import { Found } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
+import { ROLLOUT_STATUSES } from "@/database.ts";
 import { useLive } from "@/live/query.ts";
 import { agentAndModel } from "@/pages/rollouts/agent_and_model.ts";
 import { CompareBar, toggled } from "@/pages/rollouts/compare_bar.tsx";
@@ -14,20 +15,26 @@ import { number, shortId, UNKNOWN } from "@/view/format.ts";
 
 const SHOWN = 20;
 
-/** The newest rollouts of a task, of which two can be seen side by side; the rest is a search. */
+/** Those that wait are in the queue, and may be thousands. */
+const BEGUN = ROLLOUT_STATUSES.filter((status) => status !== "pending");
+
+/** The newest rollouts of a task that have begun, of which two can be seen side by side; the rest is a search. */
 export function NewestRollouts({ taskId }: { taskId: string }) {
   const found = useLive(
     "*",
     ["task-rollouts", taskId],
-    (signal) => findRollouts({ task_id: taskId }, null, { pageSize: SHOWN, budgetMs: 300 }, signal),
+    (signal) => findRollouts({ task_id: taskId, status: BEGUN }, null, { pageSize: SHOWN, budgetMs: 300 }, signal),
   );
   const [selected, select] = useState<string[]>([]);
   return (
-    <Section title="Newest rollouts" aside={<Link to={`/rollouts?task=${taskId}`}>All of them</Link>}>
+    <Section
+      title="Newest rollouts"
+      aside={<Anchor component={Link} to={`/rollouts?task=${taskId}`} size="sm">All of them</Anchor>}
+    >
       <Found query={found} what="Loading rollouts">
         {({ rollouts }) =>
           rollouts.length === 0
-            ? <Text size="sm" c="dimmed">No rollout of this task yet.</Text>
+            ? <Text size="sm" c="dimmed">No rollout of this task has begun yet.</Text>
             : (
               <ScrollTable label="Newest rollouts" minWidth={520}>
                 <Table.Thead>
@@ -58,7 +65,11 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
                       <Table.Td>
                         <Link to={`/rollouts/${rollout.id}`}>{shortId(rollout.id)}</Link>
                       </Table.Td>
-                      <Table.Td>{plain(agentAndModel(rollout) ?? UNKNOWN)}</Table.Td>
+                      <Table.Td maw={320}>
+                        <Text size="sm" truncate title={plain(agentAndModel(rollout) ?? "")}>
+                          {plain(agentAndModel(rollout) ?? UNKNOWN)}
+                        </Text>
+                      </Table.Td>
                       <Table.Td>
                         {rollout.training_run_id && (
                           <Link to={`/runs/${rollout.training_run_id}`}>
@@ -71,7 +82,7 @@ export function NewestRollouts({ taskId }: { taskId: string }) {
                       </Table.Td>
                       <Table.Td ta="right">{number(rollout.total_reward)}</Table.Td>
                       <Table.Td ta="right">{number(rollout.step_count)}</Table.Td>
-                      <Table.Td>
+                      <Table.Td style={{ whiteSpace: "nowrap" }}>
                         <Ago time={rollout.created_at} />
                       </Table.Td>
                     </Table.Tr>

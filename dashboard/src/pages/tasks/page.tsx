@@ -210,11 +210,19 @@ function TaskTable({ tasks, chosen, choose }: {
       minHeight={0}
       aria-label="Tasks"
       columns={[
-        { accessor: "description", title: "Task", render: (task) => <TaskCell task={task} /> },
+        {
+          accessor: "description",
+          title: "Task",
+          // It takes the room that the others leave, however long its text is.
+          cellsStyle: () => ({ width: "100%", maxWidth: 0, minWidth: 160 }),
+          render: (task) => <TaskCell task={task} />,
+        },
         {
           accessor: "environment",
           title: "Environment",
           render: (task) => task.environment && plain(task.environment),
+          cellsStyle: () => ({ maxWidth: 200, whiteSpace: "nowrap", overflow: "hidden", textOverflow: "ellipsis" }),
+          visibleMediaQuery: "(min-width: 48em)",
         },
         {
           accessor: "split",
@@ -225,7 +233,7 @@ function TaskTable({ tasks, chosen, choose }: {
         {
           accessor: "success_rate",
           title: "Solved lately",
-          width: 160,
+          width: 135,
           render: (task) => <RateBar rate={task.success_rate} part={task.solved} whole={task.completed} />,
         },
         {
@@ -240,6 +248,8 @@ function TaskTable({ tasks, chosen, choose }: {
           accessor: "last_rollout_at",
           title: "Last rollout",
           render: (task) => (task.last_rollout_at ? <Ago time={task.last_rollout_at} /> : UNKNOWN),
+          cellsStyle: () => ({ whiteSpace: "nowrap" }),
+          visibleMediaQuery: "(min-width: 48em)",
         },
       ]}
     />
@@ -250,11 +260,12 @@ function TaskCell({ task }: { task: ListedTask }) {
   return (
     <Stack gap={0}>
       <Link to={`/tasks/${task.id}`}>
-        <Text span size="sm" lineClamp={2}>{plain(task.name ?? task.description)}</Text>
+        <Text span size="sm" lineClamp={2} dir="auto" ta="left">{plain(task.name ?? task.description)}</Text>
       </Link>
       <Text size="xs" c="dimmed" lineClamp={1}>
         {task.external_id !== null && plain(task.external_id)}
-        {task.name && ` · ${plain(task.description)}`}
+        {task.external_id !== null && task.name && " · "}
+        {task.name && <bdi>{plain(task.description)}</bdi>}
       </Text>
     </Stack>
   );

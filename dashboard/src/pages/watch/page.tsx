@@ -1,16 +1,17 @@
 /** The rollouts of one request, while they wait, run and end. */
-import { Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { Anchor, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
-import { cancelRollouts, idsOfRequest, isUnfinished, type Watched, watchRequest } from "@/api/queue.ts";
+import { cancelRollouts, idsOfRequest, retryRollouts, type Watched, watchRequest } from "@/api/queue.ts";
 import { useAccess } from "@/auth/session.tsx";
 import { Ago, Figure, PageHead } from "@/components/page.tsx";
 import { RolloutCards } from "@/components/queue/card.tsx";
 import { SelectionBar, useChosen } from "@/components/queue/selection.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
 import { Empty, Found } from "@/components/states.tsx";
+import type { RolloutStatus } from "@/database.ts";
 import { refresher, useLive } from "@/live/query.ts";
 import { More } from "@/pages/queue/more.tsx";
 import { number, percent, share } from "@/view/format.ts";
@@ -19,6 +20,8 @@ import { inOrder, totalsOf } from "./totals.ts";
 
 const LISTED = 60;
 const MOST_LISTED = 1_000;
+/** Not the agent's fault: worth another try. */
+const ERRORS: RolloutStatus[] = ["error", "interrupted"];
 
 export default function WatchPage() {
   const [view] = useView({ at: null as string | null });
@@ -49,14 +52,14 @@ function Request({ at }: { at: string }) {
             <PageHead
               title={`${number(totals.all)} ${totals.all === 1 ? "rollout" : "rollouts"} requested together`}
               crumbs={[{ label: "Queue", to: "/queue" }]}
-              aside={<Aside at={at} unfinished={totals.unfinished} />}
+              aside={<Aside at={at} counts={counts} />}
             >
               <Text size="sm" c="dimmed">
                 Requested <Ago time={at} />
               </Text>
             </PageHead>
             <Stack>
-              <Totals counts={counts} />
+              <Totals at={at} counts={counts} />
               {totals.all === 0 && (
                 <Empty title="None is left">
                   They were deleted, or the address is incomplete. <Link to="/queue">See the queue</Link>
@@ -83,40 +86,64 @@ function Request({ at }: { at: string }) {
   );
 }
 
-function Aside({ at, unfinished }: { at: string; unfinished: number }) {
-  const cancel = useMutation<number, Error>({
+/** The search that lists the rollouts of a request, where need be only those of a status. */
+function listOf(at: string, status?: string): string {
+  return `/rollouts?${new URLSearchParams({ from: at, to: at, ...(status && { status }) })}`;
+}
+
+function Aside({ at, counts }: { at: string; counts: Watched["counts"] }) {
+  const errors = ERRORS.reduce((sum, status) => sum + (counts[status] ?? 0), 0);
+  return (
+    <>
+      <Button component={Link} to={listOf(at)} variant="default" size="xs">As a list</Button>
+      {errors > 0 && (
+        <ForAll
+          at={at}
+          statuses={ERRORS}
+          call={retryRollouts}
+          done={(count) => `${number(count)} put back into the queue.`}
+        >
+          Retry {number(errors)} {errors === 1 ? "error" : "errors"}
+        </ForAll>
+      )}
+      {totalsOf(counts).unfinished > 0 && (
+        <ForAll
+          at={at}
+          statuses={["pending", "provisioning", "running"]}
+          call={cancelRollouts}
+          done={(count) => `${number(count)} cancelled. What runs is stopped by its worker within seconds.`}
+        >
+          Cancel the rest
+        </ForAll>
+      )}
+    </>
+  );
+}
+
+/** A button that does something with all rollouts of the request that have one of these statuses, listed or not. */
+function ForAll({ at, statuses, call, done, children }: {
+  at: string;
+  statuses: RolloutStatus[];
+  call: (ids: string[]) => Promise<unknown>;
+  done: (count: number) => string;
+  children: ReactNode;
+}) {
+  const run = useMutation<number, Error>({
     mutationFn: async () => {
-      const ids = await idsOfRequest(at, ["pending", "provisioning", "running"]);
-      if (ids.length > 0) await cancelRollouts(ids);
+      const ids = await idsOfRequest(at, statuses);
+      if (ids.length > 0) await call(ids);
       return ids.length;
     },
     onSuccess: (count) => {
       refresher.everything();
-      notifications.show({ message: `${number(count)} cancelled. What runs is stopped by its worker within seconds.` });
+      notifications.show({ message: done(count) });
     },
-    onError: (error) => notifications.show({ color: "red", title: "Could not cancel", message: error.message }),
+    onError: (error) => notifications.show({ color: "red", title: "That did not work", message: error.message }),
   });
   return (
-    <>
-      <Button
-        component={Link}
-        to={`/rollouts?${new URLSearchParams({ from: at, to: at })}`}
-        variant="default"
-        size="xs"
-      >
-        As a list
-      </Button>
-      {unfinished > 0 && (
-        <WriteButton
-          size="xs"
-          variant="default"
-          loading={cancel.isPending}
-          onClick={() => cancel.mutate()}
-        >
-          Cancel the rest
-        </WriteButton>
-      )}
-    </>
+    <WriteButton size="xs" variant="default" loading={run.isPending} onClick={() => run.mutate()}>
+      {children}
+    </WriteButton>
   );
 }
 
@@ -131,9 +158,10 @@ const COLORS: Record<string, string> = {
   cancelled: "#868e96",
   running: "#228be6",
   provisioning: "#74c0fc",
+  pending: "#adb5bd",
 };
 
-function Totals({ counts }: { counts: Watched["counts"] }) {
+function Totals({ at, counts }: { at: string; counts: Watched["counts"] }) {
   const { all, unfinished, verified, solved } = totalsOf(counts);
   if (all === 0) return null;
   const known = inOrder(counts);
@@ -159,13 +187,11 @@ function Totals({ counts }: { counts: Watched["counts"] }) {
           />
         ))}
       </Progress.Root>
-      <Group gap="md">
+      <Group gap="4px 16px">
         {known.map(([status, count]) => (
-          <Text key={status} size="xs" component="span" c="dimmed">
-            {!isUnfinished(status) || status !== "pending"
-              ? <span aria-hidden style={{ color: COLORS[status] }}>■</span>
-              : null} {status} {number(count)}
-          </Text>
+          <Anchor key={status} component={Link} to={listOf(at, status)} size="xs">
+            <span aria-hidden style={{ color: COLORS[status] }}>■</span> {status} {number(count)}
+          </Anchor>
         ))}
       </Group>
     </Stack>

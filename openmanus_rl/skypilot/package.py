@@ -1,4 +1,4 @@
-"""How this package gets to the machines of launched workers."""
+"""How this package gets to other machines."""
 
 from __future__ import annotations
 
