@@ -179,9 +179,10 @@ def worked(db: Connection, world: World, function: str) -> list[Any]:
         worker_id = call(db, "register_worker", worker={"name": "w"})["worker_id"]
         call(db, "request_rollouts", request={"task_id": world["task"], "environment": world["bare queue env"]})
         # Other tests left more in the queue than is claimed at once.
-        mine = "environment like 'queue env%%' or task_id = any (%s::uuid[])"
-        tasks = [world["task"], world["queued task"]]
-        db.execute(f"delete from public.rollouts where status = 'pending' and not coalesce({mine}, false)", [tasks])
+        begun = "(select r.created_at from public.training_runs r where r.id = %s)"
+        db.execute(
+            f"delete from public.rollouts where status = 'pending' and created_at < {begun}", [world["queue run"]]
+        )
         claim = {"worker_id": worker_id, "wanted": 1000, "providers": ["none", "docker"]}
         claimed = call(db, "claim_rollouts", **claim)
         leases = [UUID(each["lease_id"]) for each in claimed["claims"]]
