@@ -16,6 +16,13 @@ const TasksPage = lazy(() => import("./pages/tasks/page.tsx"));
 const TaskPage = lazy(() => import("./pages/task/page.tsx"));
 const QueuePage = lazy(() => import("./pages/queue/page.tsx"));
 const WatchPage = lazy(() => import("./pages/watch/page.tsx"));
+const NewRunPage = lazy(() => import("./pages/new_run/page.tsx"));
+const EnvironmentsPage = lazy(() => import("./pages/environments/page.tsx"));
+const EnvironmentPage = lazy(() => import("./pages/environment/page.tsx"));
+const NewEnvironmentPage = lazy(() => import("./pages/environment/new_page.tsx"));
+const JobsPage = lazy(() => import("./pages/jobs/page.tsx"));
+const SweepsPage = lazy(() => import("./pages/sweeps/page.tsx"));
+const SweepPage = lazy(() => import("./pages/sweep/page.tsx"));
 
 export function App() {
   // Where the dashboard lives: an export to another path says so in <base>.
@@ -28,6 +35,7 @@ export function App() {
           <Route path="sign-in" element={<SignInPage />} />
           <Route path="runs" element={<RunsPage />} />
           <Route path="runs/compare" element={<ComparePage />} />
+          <Route path="runs/new" element={<NewRunPage />} />
           <Route path="runs/:runId" element={<RunPage />} />
           <Route path="runs/:runId/steps/:step" element={<StepPage />} />
           <Route path="groups/:groupId" element={<GroupPage />} />
@@ -38,6 +46,12 @@ export function App() {
           <Route path="tasks/:taskId" element={<TaskPage />} />
           <Route path="queue" element={<QueuePage />} />
           <Route path="queue/watch" element={<WatchPage />} />
+          <Route path="environments" element={<EnvironmentsPage />} />
+          <Route path="environments/new" element={<NewEnvironmentPage />} />
+          <Route path="environments/:environmentId" element={<EnvironmentPage />} />
+          <Route path="sweeps" element={<SweepsPage />} />
+          <Route path="sweeps/:sweepId" element={<SweepPage />} />
+          <Route path="jobs" element={<JobsPage />} />
           <Route path="*" element={<NotFound />} />
         </Route>
       </Routes>

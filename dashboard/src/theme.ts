@@ -37,6 +37,8 @@ export const variables: CSSVariablesResolver = () => ({
   light: {
     "--mantine-color-dimmed": "#5b6570",
     "--mantine-color-placeholder": "#6a737d",
+    // As that of warnings: the library's own is too pale to read on its ground.
+    "--mantine-color-orange-light-color": "#8f3d00",
     "--om-line": "#dfe3e8",
     "--om-sunken": "#f5f7f9",
   },

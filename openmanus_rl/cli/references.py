@@ -48,16 +48,6 @@ def find_rollout(reference: str) -> Rollout:
     )
 
 
-def find_job(reference: str) -> Job:
-    """Return the job with this id or start of an id; no match or several are an error."""
-    return _find_by_id(
-        reference,
-        lambda condition: JobManager.list_jobs(filters=condition, limit=_SHOWN_CANDIDATES + 1),
-        noun="job",
-        way_out="list them with `openmanus-rl jobs list`; give an id or its first characters",
-    )
-
-
 def find_sweep(reference: str) -> Sweep:
     """Return the sweep with this id or start of an id; no match or several are an error."""
     return _find_by_id(
@@ -65,6 +55,16 @@ def find_sweep(reference: str) -> Sweep:
         lambda condition: SweepManager.list_sweeps(filters=condition, limit=_SHOWN_CANDIDATES + 1),
         noun="sweep",
         way_out="list them with `openmanus-rl sweeps list`; give an id or its first characters",
+    )
+
+
+def find_job(reference: str) -> Job:
+    """Return the job with this id or start of an id; no match or several are an error."""
+    return _find_by_id(
+        reference,
+        lambda condition: JobManager.list_jobs(filters=condition, limit=_SHOWN_CANDIDATES + 1),
+        noun="job",
+        way_out="list them with `openmanus-rl jobs list`; give an id or its first characters",
     )
 
 

@@ -103,8 +103,13 @@ class Follower:
         return not self.is_done
 
     def _launch(self) -> bool:
+        try:
+            yaml = self._backend.final_yaml(self._attempt)
+        except (InvalidInput, SettingsError) as error:
+            self._conclude(Verdict("failed", f"it cannot be launched: {error}"))
+            return not self.is_done
         # Refused if the lease was lost meanwhile: another orchestrator launches it.
-        self._update(external_id=self._claim.name)
+        self._update(external_id=self._claim.name, yaml=yaml)
         try:
             self._backend.launch(self._attempt)
         except TransientError as error:

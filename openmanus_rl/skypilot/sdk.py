@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import re
 import sys
 import threading
@@ -69,7 +70,7 @@ class SkyPilot:
 
     def __init__(self) -> None:
         try:
-            with _translated("import SkyPilot"):
+            with _translated("import SkyPilot"), _same_logging():
                 self._sky: Any = importlib.import_module("sky")
         except ModuleNotFoundError as error:
             raise LaunchError("skypilot is not installed", hint='run: pip install "openmanus-rl[skypilot]"') from error
@@ -253,6 +254,18 @@ class SkyPilot:
             refresh = self._sky.StatusRefreshMode.AUTO
             rows = self._sky.get(self._sky.status(cluster_names=list(names), refresh=refresh))
         return {row["name"]: Found(row["status"].value) for row in rows}
+
+
+@contextmanager
+def _same_logging() -> Iterator[None]:
+    """Undo what an import does to the root logger: SkyPilot would make every library of this process print."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 class _QuietOutput:

@@ -182,6 +182,12 @@ class Evaluations(BaseCallback):
         """The timestep from which the next evaluation is due."""
         return self._schedule.next
 
+    @property
+    def mean_reward(self) -> float | None:
+        """The mean reward of the last evaluation in this process."""
+        reward = float(self._evaluator.last_mean_reward)
+        return reward if reward > float("-inf") else None
+
     def _init_callback(self) -> None:
         self._evaluator.init_callback(self.model)
 
@@ -238,7 +244,8 @@ class Checkpoints(BaseCallback):
 
     def _save(self) -> None:
         self._schedule.begin(self.num_timesteps)
-        progress = Progress(self._evaluations.next_step, self._evaluations.is_complete)
+        evaluations = self._evaluations
+        progress = Progress(evaluations.next_step, evaluations.is_complete, evaluations.mean_reward)
         self.saved_id = save(self._run, self.model, step=self.num_timesteps, progress=progress)
 
 

@@ -12,7 +12,7 @@ import random
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +51,8 @@ class Progress:
     """The timestep from which the next evaluation is due."""
     is_complete: bool = False
     """Whether the run is trained to its end and evaluated."""
+    mean_reward: float | None = None
+    """Of the last evaluation."""
 
 
 @dataclass
@@ -105,9 +107,7 @@ def save(run: Run, model: BaseAlgorithm, *, step: int, progress: Progress) -> st
         vec_normalize=True,
         replay_buffer=True,
         entries={_STATE: pickle.dumps({"random": _random_state(), "logged": _unwritten(model)})},
-        metadata={
-            _METADATA_KEY: {"next_evaluation": progress.next_evaluation, "is_complete": progress.is_complete},
-        },
+        metadata={_METADATA_KEY: asdict(progress)},
     )
 
 
@@ -149,7 +149,7 @@ def _download(row: Mapping[str, Any], path: Path) -> Saved | None:
         _logger.warning("checkpoint of step %s cannot be used, an earlier one is: %s", row["step"], error)
         return None
     told = row["metadata"][_METADATA_KEY]
-    progress = Progress(int(told["next_evaluation"]), bool(told["is_complete"]))
+    progress = Progress(int(told["next_evaluation"]), bool(told["is_complete"]), told.get("mean_reward"))
     return Saved(int(row["step"]), path, progress, tuple(row["metadata"].get("contents", ())))
 
 

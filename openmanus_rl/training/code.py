@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from openmanus_rl._child import PYTHON
 from openmanus_rl.errors import InvalidInput, LaunchError, redact
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.managers.storage.buckets import TASK_FILES
@@ -49,8 +50,8 @@ def find_script(folder: Path, script: str) -> Path:
 def make_python(folder: Path, requirements: Sequence[str]) -> str:
     """Return an interpreter that has these requirements, and otherwise what this one has."""
     if not requirements:
-        return sys.executable
-    _run([sys.executable, "-m", "venv", "--system-site-packages", str(folder)], attempt="make a venv for the run")
+        return str(PYTHON)
+    _run([str(PYTHON), "-m", "venv", "--system-site-packages", str(folder)], attempt="make a venv for the run")
     python = folder / "bin" / "python"
     inner = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     # The system's packages are not those of the venv that this process runs in.

@@ -113,6 +113,9 @@ class Trainer:
         on_progress: OnProgress | None,
     ) -> Result:
         config = self._config
+        if saved is not None and saved.progress.is_complete and saved.step >= config.total_timesteps:
+            # Killed after its last checkpoint: only that it has completed was not said.
+            return self._end(run, Result("completed", saved.step, saved.progress.mean_reward, None, True), stop)
         stop.watch(run.id)
         if self._version is not None:
             run.update(environment_version=self._version)
@@ -150,28 +153,20 @@ class Trainer:
                 )
             finally:
                 evaluator.eval_env.close()
-        return self._end(run, model, evaluations, evaluator, checkpoints, stop)
-
-    def _end(
-        self,
-        run: Run,
-        model: BaseAlgorithm,
-        evaluations: Evaluations,
-        evaluator: Evaluator,
-        checkpoints: Checkpoints,
-        stop: Stop,
-    ) -> Result:
-        reward = float(evaluator.last_mean_reward)
-        mean_reward = reward if reward > float("-inf") else None
         # Before the end is recorded: who sees the run ended finds its checkpoint.
         seconds = _FLUSH_SECONDS if stop.signal is None else _FLUSH_SECONDS_AFTER_SIGNAL
         is_delivered = run.flush(timeout_seconds=seconds)
-        if evaluations.is_complete:
-            run.finish("completed", summary=None if mean_reward is None else {"mean_evaluation_reward": mean_reward})
+        status = "completed" if evaluations.is_complete else "interrupted"
+        result = Result(status, model.num_timesteps, evaluations.mean_reward, checkpoints.saved_id, is_delivered)
+        return self._end(run, result, stop)
+
+    def _end(self, run: Run, result: Result, stop: Stop) -> Result:
+        if result.status == "completed":
+            reward = result.mean_reward
+            run.finish("completed", summary=None if reward is None else {"mean_evaluation_reward": reward})
         else:
             run.finish("interrupted", message=stop.message)
-        status = "completed" if evaluations.is_complete else "interrupted"
-        return Result(status, model.num_timesteps, mean_reward, checkpoints.saved_id, is_delivered)
+        return result
 
     def _make_model(self, env: VecEnv, saved: Saved | None) -> BaseAlgorithm:
         if saved is not None:

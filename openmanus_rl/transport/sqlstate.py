@@ -29,6 +29,7 @@ OWN_CODES: dict[str, ErrorClass] = {
     "OM403": ForbiddenError,
     "OM404": NotFoundError,
     "OM409": ConflictError,
+    "OM413": TooLargeError,
 }
 """The codes that our own SQL raises."""
 

@@ -114,8 +114,7 @@ language plpgsql security definer set search_path = ''
 as $$
 begin
   if exists (select 1 from public.training_runs r where r.environment = old.name and r.environment_version is not null) then
-    raise exception using errcode = 'OM409', table = 'environments', column = 'name',
-      message = format('environment %s: a run trained on it, and its versions are kept with the run', old.name);
+    perform internal.fail('OM409', 'name', format('environment %s: a run trained on it, and its versions are kept with the run', old.name));
   end if;
   return old;
 end
@@ -138,7 +137,7 @@ begin
     raise exception using errcode = 'OM403', message = 'save a preview: only editors and admins may; ask an admin for the role';
   end if;
   if not exists (select 1 from public.environment_versions v where v.environment_id = save_preview.environment_id and v.version = save_preview.version) then
-    raise exception using errcode = 'OM404', column = 'version', message = format('environment %s: it has no version %s', environment_id, version);
+    perform internal.fail('OM404', 'version', format('environment %s: it has no version %s', environment_id, version));
   end if;
   perform internal.store_preview(environment_id, version, preview, preview_error);
   return true;

@@ -44,31 +44,31 @@ declare
   remote boolean;
 begin
   if jsonb_typeof(config) is distinct from 'object' then
-    raise exception using errcode = 'OM400', column = 'config', message = 'config: an object is expected';
+    perform internal.fail('OM400', 'config', 'config: an object is expected');
   end if;
   asked := jsonb_strip_nulls(config);
   select e.key into field from jsonb_each(asked) e where not exists (select 1 from internal.job_options() o where o.name = e.key) order by e.key limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = 'config.' || field, message = format('config.%s: there is no such option; there are %s', field,
-      (select string_agg(o.name, ', ' order by o.name) from internal.job_options() o));
+    perform internal.fail('OM400', 'config.' || field, format('config.%s: there is no such option; there are %s', field,
+      (select string_agg(o.name, ', ' order by o.name) from internal.job_options() o)));
   end if;
   select o.name, internal.option_problem(o.kind, asked -> o.name, o.low, o.high) into field, problem from internal.job_options() o
   where asked ? o.name and internal.option_problem(o.kind, asked -> o.name, o.low, o.high) is not null order by o.name limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = 'config.' || field, message = format('config.%s: %s', field, problem);
+    perform internal.fail('OM400', 'config.' || field, format('config.%s: %s', field, problem));
   end if;
   select o.name into field from internal.job_options() o where o.is_remote and asked ? o.name order by o.name limit 1;
   remote := field is not null;
   -- Whoever names an accelerator or an infrastructure means another machine.
   asked := jsonb_build_object('backend', case when remote then 'skypilot' else 'local' end) || asked;
   if asked ->> 'backend' not in ('local', 'skypilot') then
-    raise exception using errcode = 'OM400', column = 'config.backend', message = format('config.backend: it is local or skypilot, not %s', asked ->> 'backend');
+    perform internal.fail('OM400', 'config.backend', format('config.backend: it is local or skypilot, not %s', asked ->> 'backend'));
   elsif asked ->> 'backend' = 'local' and remote then
-    raise exception using errcode = 'OM400', column = 'config.' || field, message = format('config.%s: it is for the backend skypilot; leave it out, or choose that', field);
+    perform internal.fail('OM400', 'config.' || field, format('config.%s: it is for the backend skypilot; leave it out, or choose that', field));
   elsif asked ? 'infra' and asked ? 'cloud' then
-    raise exception using errcode = 'OM400', column = 'config.cloud', message = 'config.cloud: give infra or cloud, not both';
+    perform internal.fail('OM400', 'config.cloud', 'config.cloud: give infra or cloud, not both');
   elsif asked ->> 'accelerator' !~ '^[A-Za-z0-9._-]+(:[0-9]+)?$' then
-    raise exception using errcode = 'OM400', column = 'config.accelerator', message = format('config.accelerator: %s is not a name and a number, such as A10:1', asked ->> 'accelerator');
+    perform internal.fail('OM400', 'config.accelerator', format('config.accelerator: %s is not a name and a number, such as A10:1', asked ->> 'accelerator'));
   end if;
   return asked;
 end
@@ -88,7 +88,7 @@ as $$
       'resources', jsonb_build_object('infra', coalesce(config ->> 'infra', config ->> 'cloud'), 'accelerators', config ->> 'accelerator', 'use_spot', config -> 'use_spot',
         'cpus', config ->> 'cpus', 'memory', config ->> 'memory', 'disk_size', config -> 'disk_size_gb', 'image_id', config ->> 'image',
         -- The machine of a managed job is removed with the job; Slurm, which has no controller of managed jobs, gets a cluster.
-        'autostop', case when config ->> 'infra' ilike 'slurm%' then jsonb_build_object('idle_minutes', coalesce((config ->> 'autostop_minutes')::integer, 5), 'down', true) end)))
+        'autostop', case when coalesce(config ->> 'infra', config ->> 'cloud') ilike 'slurm%' then jsonb_build_object('idle_minutes', coalesce((config ->> 'autostop_minutes')::integer, 5), 'down', true) end)))
     || jsonb_build_object(
       -- What says which run it is wins over variables of the same names.
       'envs', coalesce(config -> 'env', '{}')
@@ -136,9 +136,9 @@ declare
 begin
   select * into r from public.training_runs t where t.id = of_run_id for update;
   if not found then
-    raise exception using errcode = 'OM404', column = 'run_id', message = format('training run %s: unknown id', of_run_id);
+    perform internal.fail('OM404', 'run_id', format('training run %s: unknown id', of_run_id));
   elsif owner is not null and r.owner_id is distinct from owner then
-    raise exception using errcode = 'OM403', column = 'run_id', message = format('training run %s: not yours to change; ask its owner or an admin', of_run_id);
+    perform internal.fail('OM403', 'run_id', format('training run %s: not yours to change; ask its owner or an admin', of_run_id));
   end if;
   return r;
 end
@@ -167,12 +167,12 @@ declare
 begin
   select j.id into active from public.jobs j where j.training_run_id = run.id and internal.is_active_job(j.status);
   if active is not null then
-    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: job %s is active; stop it first', run.id, active);
+    perform internal.fail('OM409', 'run_id', format('training run %s: job %s is active; stop it first', run.id, active));
   elsif run.status = 'completed' then
-    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it has completed; clone it to train again', run.id);
+    perform internal.fail('OM409', 'run_id', format('training run %s: it has completed; clone it to train again', run.id));
   -- One that was created as running, and not heard of since, is trained by nobody yet.
   elsif run.status = 'running' and run.heartbeat_at > run.created_at and run.heartbeat_at > now() - make_interval(secs => run.heartbeat_timeout_seconds) then
-    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it is running already; stop it first, or clone it', run.id);
+    perform internal.fail('OM409', 'run_id', format('training run %s: it is running already; stop it first, or clone it', run.id));
   end if;
   insert into public.jobs (id, training_run_id, backend, name, config, yaml, max_restarts, owner_id)
   values (job_id, run.id, asked ->> 'backend', run.name, asked, internal.as_yaml(internal.job_task(job_id, 1, run.id, asked)), internal.whole_number(asked, 'max_restarts', 0, 1000, 3), owner)
@@ -196,7 +196,7 @@ begin
   if not found then
     job := internal.add_job(coalesce(job_id, internal.new_id()), run, asked, auth.uid());
   elsif job.training_run_id is distinct from run_id then
-    raise exception using errcode = 'OM409', column = 'job_id', message = format('job %s: it is of another run', job_id);
+    perform internal.fail('OM409', 'job_id', format('job %s: it is of another run', job_id));
   end if;
   return jsonb_build_object('job', to_jsonb(job), 'yaml', job.yaml);
 end
@@ -213,12 +213,12 @@ declare
 begin
   select i into missing from unnest(job_ids) i where not exists (select 1 from public.jobs j where j.id = i) limit 1;
   if missing is not null then
-    raise exception using errcode = 'OM404', column = 'job_id', message = format('job %s: unknown id', missing);
+    perform internal.fail('OM404', 'job_id', format('job %s: unknown id', missing));
   end if;
   select j.id into missing from public.jobs j left join public.training_runs r on r.id = j.training_run_id
   where j.id = any (job_ids) and owner is not null and coalesce(r.owner_id, j.owner_id) is distinct from owner limit 1;
   if missing is not null then
-    raise exception using errcode = 'OM403', column = 'job_id', message = format('job %s: not yours to change; ask its owner or an admin', missing);
+    perform internal.fail('OM403', 'job_id', format('job %s: not yours to change; ask its owner or an admin', missing));
   end if;
 end
 $$;
@@ -271,7 +271,7 @@ begin
   run := internal.require_own_run(run_id, internal.owner_to_match());
   job_ids := array(select j.id from public.jobs j where j.training_run_id = run_id and internal.is_active_job(j.status));
   if run.status <> 'running' and job_ids = '{}' then
-    raise exception using errcode = 'OM409', column = 'run_id', message = format('training run %s: it is %s, there is nothing to stop', run_id, run.status);
+    perform internal.fail('OM409', 'run_id', format('training run %s: it is %s, there is nothing to stop', run_id, run.status));
   end if;
   perform internal.require_own_jobs(job_ids, null), internal.stop_locked_jobs(job_ids), internal.ask_run_to_stop(run_id);
   return (select to_jsonb(r) from public.training_runs r where r.id = run_id);
@@ -288,15 +288,15 @@ declare
 begin
   select * into job from public.jobs j where j.id = of_job_id;
   if job.status not in ('failed', 'cancelled') then
-    raise exception using errcode = 'OM409', column = 'job_id', message = format('job %s: it is %s; failed and cancelled jobs can be tried again', of_job_id, job.status);
+    perform internal.fail('OM409', 'job_id', format('job %s: it is %s; failed and cancelled jobs can be tried again', of_job_id, job.status));
   elsif job.training_run_id is null then
-    raise exception using errcode = 'OM409', column = 'job_id', message = format('job %s: its run was deleted', of_job_id);
+    perform internal.fail('OM409', 'job_id', format('job %s: its run was deleted', of_job_id));
   end if;
   select j.id into active from public.jobs j where j.training_run_id = job.training_run_id and internal.is_active_job(j.status);
   if active is not null then
-    raise exception using errcode = 'OM409', column = 'job_id', message = format('training run %s: job %s is active; stop it first', job.training_run_id, active);
+    perform internal.fail('OM409', 'job_id', format('training run %s: job %s is active; stop it first', job.training_run_id, active));
   elsif (select r.status = 'completed' from public.training_runs r where r.id = job.training_run_id) then
-    raise exception using errcode = 'OM409', column = 'job_id', message = format('training run %s: it has completed; clone it to train again', job.training_run_id);
+    perform internal.fail('OM409', 'job_id', format('training run %s: it has completed; clone it to train again', job.training_run_id));
   end if;
   update public.jobs j set status = 'pending', attempt = j.attempt + 1, restarts = 0, stop_requested_at = null, exit_code = null, external_id = null, host = null,
     orchestrator_id = null, started_at = null, earlier_cost_usd = coalesce(j.cost_usd, 0), yaml = internal.as_yaml(internal.job_task(j.id, j.attempt + 1, j.training_run_id, j.config))

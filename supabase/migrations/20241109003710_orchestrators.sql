@@ -15,7 +15,7 @@ begin
     where o.owner_id is not distinct from excluded.owner_id
   returning o.id into saved;
   if saved is null then
-    raise exception using errcode = 'OM403', column = 'id', message = format('orchestrator %s: it is another user''s', orchestrator ->> 'id');
+    perform internal.fail('OM403', 'id', format('orchestrator %s: it is another user''s', orchestrator ->> 'id'));
   end if;
   delete from public.orchestrators o where o.heartbeat_at < now() - interval '30 days';
   return saved;
@@ -28,7 +28,7 @@ as $$
 begin
   perform internal.require_editor('register an orchestrator');
   if jsonb_typeof(orchestrator) is distinct from 'object' or coalesce(orchestrator ->> 'host', '') = '' or length(orchestrator ->> 'name') > 500 then
-    raise exception using errcode = 'OM400', column = 'orchestrator', message = 'orchestrator: an object is expected, with a host and a name of at most 500 characters';
+    perform internal.fail('OM400', 'orchestrator', 'orchestrator: an object is expected, with a host and a name of at most 500 characters');
   end if;
   return jsonb_build_object('orchestrator_id', internal.save_orchestrator(orchestrator, auth.uid()));
 end
@@ -44,7 +44,7 @@ begin
   update public.orchestrators o set heartbeat_at = now(), state = new_state, stopped_at = case new_state when 'stopped' then now() end
   where o.id = of_id and (owner is null or o.owner_id = owner) returning * into found_one;
   if not found then
-    raise exception using errcode = 'OM404', column = 'orchestrator_id', message = format('orchestrator %s: unknown id; register it first', of_id);
+    perform internal.fail('OM404', 'orchestrator_id', format('orchestrator %s: unknown id; register it first', of_id));
   end if;
   return found_one;
 end
@@ -165,7 +165,7 @@ begin
   select * into job from public.jobs j where j.id = of_job_id for update;
   perform 1 from internal.orchestrator_leases l where l.lease_id = of_lease_id for update;
   if not found or job.id is null then
-    raise exception using errcode = 'OM409', column = 'lease_id', message = format('lease %s: it was lost, or its job has ended', of_lease_id);
+    perform internal.fail('OM409', 'lease_id', format('lease %s: it was lost, or its job has ended', of_lease_id));
   end if;
   return job;
 end
@@ -194,7 +194,7 @@ begin
   perform internal.require_own_jobs(array[job.id], owner);
   select e.key into field from jsonb_each(changes) e where e.key not in ('status', 'message', 'external_id', 'yaml', 'exit_code', 'cost_usd') order by e.key limit 1;
   if field is not null then
-    raise exception using errcode = 'OM400', column = field, message = format('%s: an orchestrator changes status, message, external_id, yaml, exit_code, cost_usd', field);
+    perform internal.fail('OM400', field, format('%s: an orchestrator changes status, message, external_id, yaml, exit_code, cost_usd', field));
   end if;
   update public.jobs j set status = coalesce(changes ->> 'status', j.status),
     status_message = case when changes ? 'message' then left(changes ->> 'message', 10000) when coalesce(changes ->> 'status', j.status) <> j.status then null else j.status_message end,
@@ -262,14 +262,14 @@ begin
   perform internal.require_own_jobs(array[of_job_id], owner);
   select * into job from public.jobs j where j.id = of_job_id;
   if job.attempt <> of_attempt or not internal.is_active_job(job.status) then
-    raise exception using errcode = 'OM409', column = 'attempt', message = format('job %s: attempt %s is over; it is %s in attempt %s', of_job_id, of_attempt, job.status, job.attempt);
+    perform internal.fail('OM409', 'attempt', format('job %s: attempt %s is over; it is %s in attempt %s', of_job_id, of_attempt, job.status, job.attempt));
   elsif job.stop_requested_at is not null then
-    raise exception using errcode = 'OM409', column = 'stop_requested_at', message = format('job %s: it was asked to stop', of_job_id);
+    perform internal.fail('OM409', 'stop_requested_at', format('job %s: it was asked to stop', of_job_id));
   end if;
   insert into internal.job_attempts (job_id, attempt, token) values (of_job_id, of_attempt, of_token) on conflict do nothing;
   select a.token into first_token from internal.job_attempts a where a.job_id = of_job_id and a.attempt = of_attempt;
   if first_token <> of_token then
-    raise exception using errcode = 'OM409', column = 'token', message = format('job %s: another process trains in attempt %s', of_job_id, of_attempt);
+    perform internal.fail('OM409', 'token', format('job %s: another process trains in attempt %s', of_job_id, of_attempt));
   end if;
 end
 $$;
@@ -297,7 +297,7 @@ begin
   perform 1 from public.jobs j where j.id = of_job_id for key share;
   perform 1 from internal.orchestrator_leases l where l.lease_id = of_lease_id for share;
   if not found then
-    raise exception using errcode = 'OM409', column = 'lease_id', message = format('lease %s: it was lost, or its job has ended', of_lease_id);
+    perform internal.fail('OM409', 'lease_id', format('lease %s: it was lost, or its job has ended', of_lease_id));
   end if;
   perform internal.check_own_jobs(array[of_job_id], owner);
   expected := coalesce((select g.start + g.bytes from public.job_logs g where g.job_id = of_job_id and g.attempt = of_attempt order by g.start desc limit 1), 0);
@@ -316,7 +316,7 @@ as $$
 begin
   perform internal.require_editor('write a log');
   if octet_length(text) > 1048576 then
-    raise exception using errcode = 'OM413', column = 'text', message = 'text: at most 1 MiB at a time';
+    perform internal.fail('OM413', 'text', 'text: at most 1 MiB at a time');
   end if;
   return internal.add_log(lease_id, attempt, start, text, internal.owner_to_match());
 end
@@ -334,7 +334,7 @@ declare
 begin
   select * into job from public.jobs j where j.id = job_id;
   if not found then
-    raise exception using errcode = 'OM404', column = 'job_id', message = format('job %s: unknown id', job_id);
+    perform internal.fail('OM404', 'job_id', format('job %s: unknown id', job_id));
   end if;
   of_attempt := coalesce(attempt, job.attempt);
   with pieces as (

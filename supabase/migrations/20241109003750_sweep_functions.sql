@@ -288,7 +288,7 @@ begin
   if not found or sweep.id is null or sweep.status <> 'running' then
     perform internal.refuse_field('lease_id', format('%s was lost, or its sweep has ended', of_lease_id), 'OM409');
   elsif owner is not null and sweep.owner_id is distinct from owner then
-    raise exception using errcode = 'OM403', column = 'lease_id', message = format('sweep %s: not yours to change; ask its owner or an admin', sweep.id);
+    perform internal.fail('OM403', 'lease_id', format('sweep %s: not yours to change; ask its owner or an admin', sweep.id));
   end if;
   return sweep;
 end
@@ -432,9 +432,9 @@ declare
 begin
   select * into sweep from public.sweeps s where s.id = of_sweep_id for update;
   if not found then
-    raise exception using errcode = 'OM404', column = 'sweep_id', message = format('sweep %s: unknown id', of_sweep_id);
+    perform internal.fail('OM404', 'sweep_id', format('sweep %s: unknown id', of_sweep_id));
   elsif owner is not null and sweep.owner_id is distinct from owner then
-    raise exception using errcode = 'OM403', column = 'sweep_id', message = format('sweep %s: not yours to change; ask its owner or an admin', of_sweep_id);
+    perform internal.fail('OM403', 'sweep_id', format('sweep %s: not yours to change; ask its owner or an admin', of_sweep_id));
   end if;
   if sweep.status in ('pending', 'running') then
     update public.sweeps s set status = 'cancelled' where s.id = of_sweep_id returning * into sweep;
@@ -476,7 +476,7 @@ declare
 begin
   select * into sweep from public.sweeps s where s.id = sweep_id;
   if not found then
-    raise exception using errcode = 'OM404', column = 'sweep_id', message = format('sweep %s: unknown id', sweep_id);
+    perform internal.fail('OM404', 'sweep_id', format('sweep %s: unknown id', sweep_id));
   end if;
   return jsonb_build_object('sweep', to_jsonb(sweep), 'trials', (
     select coalesce(jsonb_agg(jsonb_build_object('trial', t.trial, 'training_run_id', t.training_run_id, 'parameters', t.parameters, 'is_pruned', t.pruned_at is not null,

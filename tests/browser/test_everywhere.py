@@ -25,6 +25,12 @@ PAGES = {
     "tasks": ("/tasks", "Tasks"),
     "task": ("/tasks/{task}", ""),
     "queue": ("/queue", "Queue"),
+    "new run": ("/runs/new", "New run"),
+    "clone": ("/runs/new?from={run}", "Clone"),
+    "environments": ("/environments", "Environments"),
+    "new environment": ("/environments/new", "New environment"),
+    "sweeps": ("/sweeps", "Sweeps"),
+    "jobs": ("/jobs", "Jobs"),
 }
 
 
@@ -78,6 +84,7 @@ def test_an_unknown_page_and_an_unknown_thing_say_what_to_do(page: Page) -> None
     page.goto("/nowhere")
     expect(page.get_by_text("There is no such page")).to_be_visible()
     unknown = "00000000-0000-7000-8000-000000000000"
-    for path in (f"/runs/{unknown}", f"/rollouts/{unknown}", f"/groups/{unknown}", f"/tasks/{unknown}"):
+    training = (f"/environments/{unknown}", f"/sweeps/{unknown}", f"/runs/new?from={unknown}")
+    for path in (f"/runs/{unknown}", f"/rollouts/{unknown}", f"/groups/{unknown}", f"/tasks/{unknown}", *training):
         page.goto(path)
         expect(page.get_by_role("alert").filter(has_text="Nothing here").first).to_be_visible()

@@ -10,7 +10,9 @@ import {
   ERROR_CODES,
   EVALUATION_KINDS,
   EVALUATION_STATUSES,
+  JOB_BACKENDS,
   JOB_STATUSES,
+  ORCHESTRATOR_STATES,
   OVERRIDE_VERDICTS,
   RECORD_KINDS,
   ROLLOUT_SOURCES,
@@ -476,6 +478,35 @@ const madeTrial = fields({
   created_at: time,
 });
 
+const orchestrator = fields({
+  id,
+  name: text,
+  host: text,
+  pid: maybe(count),
+  version: maybe(text),
+  backends: list(text),
+  max_jobs: count,
+  state: v.picklist(ORCHESTRATOR_STATES),
+  heartbeat_at: time,
+  started_at: time,
+  stopped_at: maybe(time),
+  /** It has not been heard of for a minute. */
+  is_silent: flag,
+  /** How many jobs it follows. */
+  held: count,
+});
+
+/** What a run looked like at a step. */
+const frame = fields({
+  id,
+  step: number,
+  bucket: text,
+  path: text,
+  width: maybe(count),
+  height: maybe(count),
+  created_at: time,
+});
+
 // All of them ------------------------------------------------------------------------------------------------------------
 
 type Functions = Database["public"]["Functions"];
@@ -502,6 +533,7 @@ export const results = {
   }),
   delete_rollouts: fields({ deleted: list(id), stopping: list(id) }),
   find_rollouts: foundRollouts,
+  frame_steps: fields({ total: count, steps: list(number) }),
   generation_prompt: maybe(list(maybe(count))),
   group_comparison: groupComparison,
   heartbeat: time,
@@ -519,6 +551,13 @@ export const results = {
     rows: v.optional(v.record(text, list(row))),
   }),
   interrupt: count,
+  jobs_overview: fields({
+    /** How many have which status, of those that have not ended. */
+    counts: v.record(text, count),
+    /** Waiting jobs of backends that no orchestrator can launch. */
+    unserved: list(fields({ backend: v.picklist(JOB_BACKENDS), jobs: count })),
+    orchestrators: list(orchestrator),
+  }),
   keep_validators: count,
   list_tasks: fields({ tasks: list(listedTask), next: maybe(fields({ created_at: time, id })) }),
   metric_names: list(text),
@@ -553,7 +592,9 @@ export const results = {
   register_orchestrator: fields({ orchestrator_id: id }),
   register_worker: fields({ worker_id: id }),
   release_rollouts: count,
-  renew_jobs: fields({ leases: list(fields({ lease_id: id, subject_id: id, stop_requested: flag })) }),
+  renew_jobs: fields({
+    leases: list(fields({ lease_id: id, subject_id: id, stop_requested: flag, run_ended_seconds: maybe(number) })),
+  }),
   renew_rollouts: fields({
     state: v.picklist(WORKER_STATES),
     leases: list(fields({ lease_id: id, rollout_id: id, cancelled: flag })),
@@ -584,6 +625,7 @@ export const results = {
     owners: list(fields({ id, name: maybe(text) })),
     tags: list(text),
   }),
+  run_frames: list(frame),
   run_health: health,
   run_metrics: fields({
     total_rollouts: count,

@@ -14,10 +14,13 @@ import {
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import {
+  IconAdjustments,
   IconChartLine,
   IconListDetails,
+  IconMap2,
   IconMoon,
   IconPlayerPlay,
+  IconRocket,
   IconStack2,
   IconSun,
   IconTarget,
@@ -36,6 +39,9 @@ const PLACES = [
   { to: "/rollouts", label: "Rollouts", icon: IconListDetails },
   { to: "/tasks", label: "Tasks", icon: IconTarget },
   { to: "/queue", label: "Queue", icon: IconPlayerPlay },
+  { to: "/environments", label: "Environments", icon: IconMap2 },
+  { to: "/sweeps", label: "Sweeps", icon: IconAdjustments },
+  { to: "/jobs", label: "Jobs", icon: IconRocket },
 ];
 
 export function Shell() {
@@ -45,7 +51,7 @@ export function Shell() {
   return (
     <AppShell
       header={{ height: 52 }}
-      navbar={{ width: 168, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      navbar={{ width: 184, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
       padding="md"
     >
       <a

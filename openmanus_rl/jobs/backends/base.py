@@ -85,6 +85,9 @@ class Backend(Protocol):
     def kind(self) -> str:
         """The value of `jobs.backend`."""
 
+    def final_yaml(self, attempt: Attempt) -> str | None:
+        """Return the task as `launch` gives it to the provider, without secrets; None if it gives no task."""
+
     def launch(self, attempt: Attempt) -> None:
         """Launch an attempt; return when `look` finds it, which may be long before its program begins.
 

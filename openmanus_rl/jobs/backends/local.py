@@ -43,6 +43,10 @@ class LocalBackend:
         self._command = list(command or _child.command("openmanus_rl.training.train"))
         self._runners: list[subprocess.Popen[bytes]] = []
 
+    def final_yaml(self, attempt: Attempt) -> str | None:  # noqa: ARG002
+        """Return None: a process is launched, not a task."""
+        return None
+
     def launch(self, attempt: Attempt) -> None:
         """Start the runner of an attempt; a second one of the same attempt ends at once."""
         folder = self._folder(attempt)

@@ -25,6 +25,8 @@ _COST_SECONDS = 60.0
 _END_SECONDS = 60.0
 # The whole log is read each time: of a long one, which takes a while, more seldom.
 _LOG_PAUSE_FACTOR = 2.0
+_SETTLE_SECONDS = 1.0
+_SETTLE_TIMES = 5
 
 _WAITING = frozenset({"INIT", "PENDING", "SUBMITTED", "STARTING", "SETTING_UP"})
 _RUNNING = frozenset({"RUNNING", "WINDING_DOWN", "CANCELLING"})
@@ -60,6 +62,7 @@ class SkyPilotBackend:
         self._connected: SkyPilot | None = None
         self._lock = threading.RLock()
         self._answers: dict[str, tuple[float, Any]] = {}
+        self._asking: dict[str, threading.Lock] = {}
         self._log_due: dict[str, float] = {}
         self._complete_logs: set[str] = set()
 
@@ -230,11 +233,18 @@ class SkyPilotBackend:
 
     def _read_last_log(self, kind: Kind, job: Seen) -> None:
         """Copy the log of a job that has ended, once."""
-        if job.name not in self._complete_logs:
-            self._copy_log(kind, job)
-            self._complete_logs.add(job.name)
+        if job.name in self._complete_logs:
+            return
+        shown = self._copy_log(kind, job)
+        # SkyPilot tells how a job ended before it has written the last of its log.
+        for _ in range(_SETTLE_TIMES):
+            time.sleep(_SETTLE_SECONDS)
+            before, shown = shown, self._copy_log(kind, job)
+            if shown == before:
+                break
+        self._complete_logs.add(job.name)
 
-    def _copy_log(self, kind: Kind, job: Seen) -> None:
+    def _copy_log(self, kind: Kind, job: Seen) -> str:
         notes, began_at = self._notes(job.name), time.monotonic()
         try:
             shown = self._sky().read_log(kind, job)
@@ -247,19 +257,23 @@ class SkyPilotBackend:
             notes.write("exit", code=code)
         now = time.monotonic()
         self._log_due[job.name] = now + max(_KEEP_SECONDS, _LOG_PAUSE_FACTOR * (now - began_at))
+        return shown
 
     # Memory --------------------------------------------------------------------------------------------------------
 
     def _keep(self, what: str, seconds: float, ask: Callable[[], Answer]) -> Answer:
-        """Return the answer to a question, which is asked again after some seconds."""
+        """Return the answer to a question, which is asked again after some seconds, by one thread at a time."""
         with self._lock:
-            asked_at, kept = self._answers.get(what, (float("-inf"), None))
-        if time.monotonic() - asked_at < seconds:
-            return cast(Answer, kept)
-        answer = ask()
-        with self._lock:
-            self._answers[what] = (time.monotonic(), answer)
-        return answer
+            asking = self._asking.setdefault(what, threading.Lock())
+        with asking:
+            with self._lock:
+                asked_at, kept = self._answers.get(what, (float("-inf"), None))
+            if time.monotonic() - asked_at < seconds:
+                return cast(Answer, kept)
+            answer = ask()
+            with self._lock:
+                self._answers[what] = (time.monotonic(), answer)
+            return answer
 
     def _forget(self, name: str) -> None:
         with self._lock:

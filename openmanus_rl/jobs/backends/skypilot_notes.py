@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import secrets
 import shutil
 from pathlib import Path
 from typing import Any
 
 from openmanus_rl._private import make_private
+from openmanus_rl.jobs.backends._runner import read_json, write_json
 from openmanus_rl.jobs.backends.base import as_log_text
 
 __all__ = ["Notes", "exit_code_in", "printed_lines"]
@@ -28,18 +27,12 @@ class Notes:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what was noted under a name."""
-        try:
-            noted: dict[str, Any] = json.loads((self._folder / f"{name}.json").read_text())
-        except FileNotFoundError:
-            return None
-        return noted
+        return read_json(self._folder / f"{name}.json")
 
     def write(self, name: str, **noted: Any) -> None:
         """Note something, as a whole or not at all."""
         make_private(self._folder)
-        scratch = self._folder / f".{name}-{secrets.token_hex(4)}"
-        scratch.write_text(json.dumps(noted))
-        scratch.replace(self._folder / f"{name}.json")
+        write_json(self._folder / f"{name}.json", noted)
 
     def remove(self) -> None:
         """Forget everything."""

@@ -1205,6 +1205,9 @@ isOneToOne: false
 "find_rollouts":
 { Args: { "after"?: Json,"budget_ms"?: number,"filters"?: Json,"page_size"?: number }; Returns: Json
                            },
+"frame_steps":
+{ Args: { "max_steps"?: number,"training_run_id": string }; Returns: Json
+                           },
 "generation_prompt":
 { Args: { "generation_id": string }; Returns: (number)[]
                            },
@@ -1227,6 +1230,9 @@ isOneToOne: false
                            },
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
+                           },
+"jobs_overview":
+{ Args: Record<PropertyKey, never>; Returns: Json
                            },
 "keep_validators":
 { Args: { "task_ids": (string)[],"validator_ids": (string)[] }; Returns: number
@@ -1356,6 +1362,9 @@ isOneToOne: false
       } },
 "run_facets":
 { Args: Record<PropertyKey, never>; Returns: Json
+                           },
+"run_frames":
+{ Args: { "steps": (number)[],"training_run_id": string }; Returns: Json
                            },
 "run_health":
 { Args: { "sample"?: number,"training_run_id": string }; Returns: Json

@@ -53,6 +53,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             "external_id": "exact",
             "kind": "match",
             "spec": {"ignore_case": True},
+            "retired_at": at,
             "created_at": at,
         },
         "training_runs": {

@@ -15,7 +15,7 @@ from openmanus_rl.managers.batches import Refusal
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
-from .trained import FUNCTIONS, Trained
+from .trained import FUNCTIONS, Trained, new_frames, overviews
 from .worlds import AT, World, fill
 from .writing import Connection, Database, acting_as, change_status, ingest, new_id, new_member
 
@@ -89,6 +89,15 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             with acting_as(db, role="anon"):  # Visitors may not read tasks.
                 found.append(call(db, function, evaluation_id=world["after"], baseline_id=world["before"]))
             return found
+        case "frame_steps" | "run_frames":
+            frames = {"run": {"width": 4, "height": 3}, "bare run": {}}
+            for name, size in frames.items():
+                new_frames(db, world[name], [5, 2], **size)
+            given = {"steps": [2, 3]} if function == "run_frames" else {}
+            return ask(*({"training_run_id": run, **given} for run in runs))
+        case "jobs_overview":
+            with db.transaction(force_rollback=True):
+                return overviews(db)
         case "find_rollouts":
             return found_rollouts(db, world)
         case "generation_prompt":
@@ -169,6 +178,10 @@ def worked(db: Connection, world: World, function: str) -> list[Any]:
     with db.transaction(force_rollback=True):
         worker_id = call(db, "register_worker", worker={"name": "w"})["worker_id"]
         call(db, "request_rollouts", request={"task_id": world["task"], "environment": world["bare queue env"]})
+        # Other tests left more in the queue than is claimed at once.
+        mine = "environment like 'queue env%%' or task_id = any (%s::uuid[])"
+        tasks = [world["task"], world["queued task"]]
+        db.execute(f"delete from public.rollouts where status = 'pending' and not coalesce({mine}, false)", [tasks])
         claim = {"worker_id": worker_id, "wanted": 1000, "providers": ["none", "docker"]}
         claimed = call(db, "claim_rollouts", **claim)
         leases = [UUID(each["lease_id"]) for each in claimed["claims"]]

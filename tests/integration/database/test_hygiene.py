@@ -145,6 +145,8 @@ READERS = {
     "turn_generation",
     "search_rollout",
     "group_comparison",
+    "frame_steps",
+    "run_frames",
 }
 # What can be embedded where no foreign key says so.
 RELATIONSHIPS = {"agent_states", "rollouts", "observations", "generations", "tool_calls", "media", "rewards"}
@@ -157,6 +159,7 @@ OF_MEMBERS = {
     "queue_overview",
     "watch_rollouts",
     "request_choices",
+    "jobs_overview",
 }
 WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation", "keep_validators"}
 # Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
@@ -224,6 +227,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "add_log",
         "add_sweep",
         "ask_run_to_stop",
+        "check_own_jobs",
         "beat_orchestrator",
         "begin",
         "change_job",
@@ -252,6 +256,9 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "stop_own_sweep",
         "stop_trials",
         "store_preview",
+        "steps_with_frames",
+        "frames_at",
+        "held_by_orchestrator",
         "member_role",
         "owns_run",
         "is_public_run",

@@ -23,6 +23,34 @@ def new_run(db: Connection, **fields: Any) -> UUID:
     return UUID(run_id)
 
 
+def new_frames(db: Connection, run_id: str | UUID, steps: list[Any], **fields: Any) -> list[str]:
+    """Write a frame at each of these steps; return their ids in this order."""
+    media = [
+        {"id": new_id(), "kind": "frame", "path": f"{n}.png", "metadata": {"step": s}} for n, s in enumerate(steps)
+    ]
+    ingest(db, {"media": [{**each, "training_run_id": str(run_id), **fields} for each in media]})
+    return [each["id"] for each in media]
+
+
+def overviews(db: Connection) -> list[Any]:
+    """Return what jobs_overview tells of nothing, of jobs that wait, and of orchestrators in every state."""
+    for table in ("public.jobs", "public.orchestrators", "internal.orchestrator_leases"):
+        db.execute(f"delete from {table}")
+    found = [call(db, "jobs_overview")]
+    for config in ({}, {"accelerator": "A10:1"}):
+        call(db, "request_job", run_id=new_run(db), config=config)
+    found.append(call(db, "jobs_overview"))
+    described = {"host": "here", "name": "full", "pid": 1, "version": "1.0", "backends": ["local"], "max_jobs": 2}
+    full, stopped, silent = (
+        UUID(call(db, "register_orchestrator", orchestrator=each)["orchestrator_id"])
+        for each in (described, {"host": "stopped"}, {"host": "silent", "backends": ["skypilot"]})
+    )
+    call(db, "claim_jobs", orchestrator_id=full, wanted=5)
+    call(db, "retire_orchestrator", orchestrator_id=stopped)
+    db.execute("update public.orchestrators set heartbeat_at = now() - interval '2 minutes' where id = %s", [silent])
+    return [*found, call(db, "jobs_overview")]
+
+
 class Trained:
     """A job and a sweep, made for one orchestrator, which answers keep the name of the function that gave them."""
 
@@ -69,7 +97,10 @@ class Trained:
         self.ask("append_job_log", lease_id=lease_id, attempt=1, start=0, text="begun\n")
         self.ask("read_job_logs", job_id=job_id)
         self.ask("update_job", lease_id=lease_id, changes={"status": "running", "external_id": "x", "cost_usd": 0.5})
-        self.ask("restart_job", lease_id=lease_id, reason="the machine was lost")
+        for status in ("running", "interrupted"):
+            ingest(self.db, {"training_runs": [{"id": str(run_id), "status": status}]})
+        self.ask("renew_jobs", orchestrator_id=self.orchestrator_id, lease_ids=[lease_id])
+        self.ask("restart_job", lease_id=lease_id, attempt=1, reason="the machine was lost")
         ingest(self.db, {"training_runs": [{"id": str(run_id), "status": "running"}]})
         self.ask("stop_run", run_id=run_id)
         self.ask("stop_jobs", job_ids=[job_id])

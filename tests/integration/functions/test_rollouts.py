@@ -264,13 +264,13 @@ def test_a_rollout_has_its_verdicts_its_task_and_an_address_of_its_video(
     alone = ok(secret.get(f"rollouts/{made}"))
     assert (alone["validations"], alone["task"]["id"], alone["video_url"]) == ([], tasks[0], None)
 
+    path = f"{made}/video.webm"
+    ok(secret.post(f"rollouts/{made}/cancel"))
     sql.one(
         "insert into public.validations (rollout_id, validator_name, verdict)"
         " values (%s, 'exact', 'pass') returning id",
         made,
     )
-    path = f"{made}/video.webm"
-    ok(secret.post(f"rollouts/{made}/cancel"))
     sql.one("update public.rollouts set video_path = %s where id = %s returning id", path, made)
     assert ok(secret.get(f"rollouts/{made}"))["video_url"] is None, "the file is not there yet"
     bearer = {"authorization": f"Bearer {secret.headers['apikey']}", **secret.headers}
@@ -306,15 +306,16 @@ def test_a_rollout_is_cancelled_and_retried(
     secret: Functions, tasks: list[str], claim: Callable[[], dict[str, Any]]
 ) -> None:
     made = ok(secret.post("rollouts", {"task_id": tasks[0]}))["rollouts"][0]["id"]
-    refused(secret.post(f"rollouts/{made}/retry"), 409, "conflict")
-
     cancelled = ok(secret.post(f"rollouts/{made}/cancel", {}))
     assert cancelled["rollout"]["status"] == "cancelled"
     assert ok(secret.post(f"rollouts/{made}/cancel"))["message"] == cancelled["message"]
-    assert ok(secret.post(f"rollouts/{made}/retry"))["rollout"]["status"] == "pending"
+    for _ in range(2):
+        retried = ok(secret.post(f"rollouts/{made}/retry"))["rollout"]
+        assert (retried["status"], retried["attempt"]) == ("pending", 2)
 
     held = claim()
     stopping = ok(secret.post(f"rollouts/{made}/cancel"))
+    refused(secret.post(f"rollouts/{made}/retry"), 409, "conflict")
     assert (stopping["rollout"]["status"], stopping["rollout"]["cancel_requested_at"] is None) == (
         "provisioning",
         False,

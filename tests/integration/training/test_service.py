@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from stable_baselines3 import DQN
 
+import openmanus_rl
 from openmanus_rl.connections import get_client
 from openmanus_rl.errors import InvalidInput
 from openmanus_rl.integrations.stable_baselines3 import load_replay_buffer
@@ -141,6 +142,22 @@ def test_a_run_says_which_version_of_its_environment_it_trained_on_and_goes_on_w
     assert (row["status"], row["environment_version"], row["environment"]) == ("completed", 1, name)
     lengths = query("select max(step_count) as n from rollouts where training_run_id = %s", run_id)
     assert lengths == [{"n": 8}]
+
+
+def test_a_run_that_was_killed_after_its_last_checkpoint_is_only_ended(query: Query) -> None:
+    run_id = new_run(total_timesteps=32, hyperparameters=PPO, evaluation=FEW_EVALUATIONS)
+    result = train(run_id)
+    assert ended(query, run_id)["status"] == "completed"
+    again = openmanus_rl.init(run_id=run_id)
+    again.finish("interrupted")
+    assert again.flush()
+
+    assert train(run_id).mean_reward == result.mean_reward
+
+    wait_until(lambda: row_of(query, run_id)["status"] == "completed")
+    shown = "select count(*) as n from {} where training_run_id = %s and rewound_at is null"
+    assert [query(shown.format(table), run_id)[0]["n"] for table in ("evaluations", "model_checkpoints")] == [1, 1]
+    assert steps_of(run_id, "time/fps")[-1] == 32
 
 
 def test_a_draft_and_a_place_for_agents_are_not_trained_in() -> None:

@@ -8,13 +8,50 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+import pytest
+
+VENV = os.environ.get("OPENMANUS_RL_TEST_SLURM")
 USER = "openmanus-rl-slurm"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sshd", "rsync")
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+NEEDS_SLURM = [
+    pytest.mark.skipif(not VENV, reason="OPENMANUS_RL_TEST_SLURM is not set"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a Slurm"),
+    pytest.mark.skipif(any(shutil.which(name) is None for name in PROGRAMS), reason="Slurm is not installed"),
+    pytest.mark.timeout(1800),
+]
+
+
+@contextmanager
+def running_slurm() -> Iterator[tuple[Slurm, dict[str, str]]]:
+    """Start a Slurm, and yield it with the variables with which SkyPilot finds it; take everything down again."""
+    # Not pytest's folder, which only root can enter.
+    folder = Path(tempfile.mkdtemp(prefix="openmanus-rl-slurm-", dir="/tmp"))
+    slurm = Slurm(folder, Path(str(VENV)) / "bin/uv")
+    env = {"HOME": str(folder / "sky"), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+    try:
+        slurm.start(Path(env["HOME"]))
+        # On a busy machine its server takes longer to start than SkyPilot waits for it.
+        for _ in range(4):
+            if (
+                subprocess.run([f"{VENV}/bin/sky", "api", "start"], env={**os.environ, **env}, check=False).returncode
+                == 0
+            ):
+                break
+        subprocess.run([f"{VENV}/bin/sky", "check", "slurm"], env={**os.environ, **env}, check=True, timeout=600)
+        yield slurm, env
+    finally:
+        subprocess.run([f"{VENV}/bin/sky", "api", "stop"], env={**os.environ, **env}, check=False, timeout=120)
+        slurm.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Slurm:
@@ -68,6 +105,12 @@ class Slurm:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+        # Connections that SkyPilot keeps open outlive the SSH server; the user is ours alone.
+        for left in psutil.process_iter(["username"]):
+            if left.info["username"] == USER:
+                with suppress(psutil.Error):
+                    left.kill()
+                    left.wait(10)
         subprocess.run(["userdel", USER], check=False)
 
     def _make_user(self) -> None:

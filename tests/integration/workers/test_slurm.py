@@ -8,44 +8,23 @@ OPENMANUS_RL_TEST_SLURM=V .venv/bin/python -m pytest tests/integration/workers/t
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openmanus_rl.managers.queue import QueueManager
-from tests.integration.workers.slurm import PROGRAMS, Slurm
+from tests.integration.workers.slurm import NEEDS_SLURM, VENV, Slurm, running_slurm
 
-VENV = os.environ.get("OPENMANUS_RL_TEST_SLURM")
-
-pytestmark = [
-    pytest.mark.skipif(not VENV, reason="OPENMANUS_RL_TEST_SLURM is not set"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a Slurm"),
-    pytest.mark.skipif(any(shutil.which(name) is None for name in PROGRAMS), reason="Slurm is not installed"),
-    pytest.mark.timeout(1200),
-]
+pytestmark = NEEDS_SLURM
 
 
 @pytest.fixture(scope="module")
 def infrastructure() -> Iterator[tuple[Slurm, dict[str, str]]]:
-    # Not pytest's folder, which only root can enter.
-    folder = Path(tempfile.mkdtemp(prefix="openmanus-rl-slurm-", dir="/tmp"))
-    slurm = Slurm(folder, Path(str(VENV)) / "bin/uv")
-    env = {"HOME": str(folder / "sky"), "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
-    try:
-        slurm.start(Path(env["HOME"]))
-        subprocess.run([f"{VENV}/bin/sky", "check", "slurm"], env={**os.environ, **env}, check=True, timeout=300)
-        yield slurm, env
-    finally:
-        subprocess.run([f"{VENV}/bin/sky", "api", "stop"], env={**os.environ, **env}, check=False, timeout=120)
-        slurm.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_slurm() as found:
+        yield found
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from openmanus_rl.jobs.backends import skypilot
 from openmanus_rl.jobs.backends.base import Attempt, Look, State
 from openmanus_rl.jobs.backends.skypilot import SkyPilotBackend
 from openmanus_rl.settings import load_settings
+from openmanus_rl.skypilot.sdk import _QuietOutput
 from tests.support.fake_sky import ClusterNotUpError, Sky, Status
 
 KEY = "sb_secret_" + "a" * 32
@@ -45,6 +48,7 @@ def sky(monkeypatch: pytest.MonkeyPatch) -> Sky:
     monkeypatch.setattr(skypilot, "_KEEP_SECONDS", 0.0)
     monkeypatch.setattr(skypilot, "_COST_SECONDS", 0.0)
     monkeypatch.setattr(skypilot, "_LOG_PAUSE_FACTOR", 0.0)
+    monkeypatch.setattr(skypilot, "_SETTLE_SECONDS", 0.0)
     return made
 
 
@@ -328,6 +332,36 @@ def test_answers_are_kept_for_a_few_seconds(make: Any, sky: Sky, monkeypatch: py
         backend.look(one)
 
     assert sky.calls.count("queue_v2") == asked
+
+
+def test_threads_that_ask_at_once_ask_once_and_leave_the_output_alone(
+    make: Any, sky: Sky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, before = make(), sys.stdout
+    one = launched(backend, sky, "k8s")
+    monkeypatch.setattr(skypilot, "_KEEP_SECONDS", 60.0)
+    backend._forget(NAME)
+    asked, real = sky.calls.count("queue_v2"), sky.jobs.queue_v2
+    monkeypatch.setattr(sky.jobs, "queue_v2", lambda **options: (time.sleep(0.05), real(**options))[1])
+
+    with ThreadPoolExecutor(8) as pool:
+        looks = list(pool.map(lambda _: backend.look(one), range(32)))
+
+    assert looks == [Look(State.RUNNING)] * 32
+    assert sky.calls.count("queue_v2") == asked + 1
+    assert sys.stdout is before
+
+
+def test_the_output_is_given_back_when_the_last_thread_has_ended() -> None:
+    """Two that overlap: the first to begin is the first to end."""
+    before, quiet = sys.stdout, _QuietOutput()
+    quiet.__enter__()
+    quiet.__enter__()
+    quiet.__exit__()
+    assert sys.stdout is sys.stderr
+    quiet.__exit__()
+
+    assert sys.stdout is before
 
 
 def test_an_end_of_the_launch_is_not_taken_for_a_loss_because_of_an_older_list(

@@ -72,6 +72,25 @@ def test_the_log_of_a_job_that_ended_is_complete_and_tells_its_exit_code(make: A
     assert make().read_log(one, start=9, max_bytes=100) == "last words\n"
 
 
+def test_what_is_written_after_the_end_was_told_is_not_missed(
+    make: Any, sky: Sky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = make()
+    one = launched(backend, sky, "slurm")
+    sky.cluster_jobs[NAME] = ["FAILED"]
+    written = iter([HEAD, HEAD + f"{MARK}late\n", HEAD + f"{MARK}late\n" + END])
+    real = sky.tail_logs
+
+    def tail(*arguments: Any, **options: Any) -> None:
+        sky.logs[NAME] = next(written, sky.logs.get(NAME, ""))
+        real(*arguments, **options)
+
+    monkeypatch.setattr(sky, "tail_logs", tail)
+
+    assert backend.look(one).exit_code == 3
+    assert backend.read_log(one, start=0, max_bytes=100) == "in setup\nlate\n"
+
+
 def test_the_log_of_another_machine_is_added(tmp_path: Path) -> None:
     notes = Notes(tmp_path / "a")
     notes.keep_log("one\ntwo\n")

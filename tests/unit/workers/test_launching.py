@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -279,6 +280,19 @@ def test_without_skypilot_the_error_names_the_extra(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(LaunchError, match=r"openmanus-rl\[skypilot\]"):
         SkyPilot()
+
+
+def test_importing_skypilot_makes_no_other_library_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sky.py").write_text("import logging\nlogging.basicConfig(level=logging.INFO, force=True)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "sky", raising=False)
+    root = logging.getLogger()
+    before = (list(root.handlers), root.level)
+
+    SkyPilot()
+
+    monkeypatch.delitem(sys.modules, "sky")
+    assert (root.handlers, root.level) == before
 
 
 def test_nothing_launched_means_that_skypilot_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

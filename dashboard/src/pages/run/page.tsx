@@ -14,6 +14,9 @@ import { FilesTab } from "./files_tab.tsx";
 import { RunHead } from "./head.tsx";
 import { Health } from "./health.tsx";
 import { HistoryTab } from "./history_tab.tsx";
+import { JobBar } from "./job/bar.tsx";
+import { FramesTab } from "./job/frames_tab.tsx";
+import { JobTab } from "./job/tab.tsx";
 import { LogTab } from "./log_tab.tsx";
 import { ProgressTab } from "./progress_tab.tsx";
 import { RolloutsTab } from "./rollouts_tab.tsx";
@@ -24,6 +27,8 @@ const TABS: { name: string; label: string; show: (run: Run) => ReactNode }[] = [
   { name: "rollouts", label: "Rollouts", show: (run) => <RolloutsTab run={run} /> },
   { name: "evaluations", label: "Evaluations", show: (run) => <EvaluationsTab run={run} /> },
   { name: "checkpoints", label: "Checkpoints", show: (run) => <CheckpointsTab run={run} /> },
+  { name: "frames", label: "Frames", show: (run) => <FramesTab run={run} /> },
+  { name: "job", label: "Job", show: (run) => <JobTab run={run} /> },
   { name: "files", label: "Files", show: (run) => <FilesTab run={run} /> },
   { name: "configuration", label: "Configuration", show: (run) => <ConfigurationTab run={run} /> },
   { name: "history", label: "History", show: (run) => <HistoryTab run={run} /> },
@@ -49,6 +54,7 @@ function KnownRun({ runId }: { runId: string }) {
       {(run) => (
         <Stack gap="sm">
           <RunHead run={run} />
+          <JobBar run={run} />
           <Health run={run} />
           <Tabs
             value={shown.name}

@@ -28,6 +28,9 @@ function NothingRecorded() {
         <Text size="sm">
           Record a small one to look around: <Code>openmanus-rl demo</Code>
         </Text>
+        <Text size="sm">
+          Train one: <Link to="/runs/new">choose an environment and an algorithm</Link>
+        </Text>
         <Text size="sm">Or record your own from Python:</Text>
         <Code block ta="left">{FIRST_RUN}</Code>
         <Text size="sm">It appears here by itself.</Text>

@@ -1,7 +1,8 @@
 import { Anchor, Button, Group, Pagination, Text } from "@mantine/core";
-import { IconArrowsDiff } from "@tabler/icons-react";
+import { IconArrowsDiff, IconPlus } from "@tabler/icons-react";
 import { Link } from "react-router";
 import { readRunFacets, readRuns, type RunFilters, type RunPage, RUNS_PER_PAGE, type RunSort } from "@/api/runs.ts";
+import { useAccess } from "@/auth/session.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
@@ -33,15 +34,20 @@ export default function RunsPage() {
     <>
       <PageHead
         title="Runs"
-        aside={!isNothing && (
+        aside={
           <>
-            {isFiltered(filters) && list.data?.count !== 0 && (
-              <Button variant="default" size="xs" onClick={clear}>Clear the filters</Button>
+            {!isNothing && (
+              <>
+                {isFiltered(filters) && list.data?.count !== 0 && (
+                  <Button variant="default" size="xs" onClick={clear}>Clear the filters</Button>
+                )}
+                <Selection ids={selected} clear={() => select([])} />
+                <ColumnMenu chosen={view.columns} change={(columns) => change({ columns })} />
+              </>
             )}
-            <Selection ids={selected} clear={() => select([])} />
-            <ColumnMenu chosen={view.columns} change={(columns) => change({ columns })} />
+            <NewRunLink />
           </>
-        )}
+        }
       />
       {!isNothing && <Filters filters={filters} facets={facets.data} change={filter} />}
       <Found query={list} what="Reading the runs">
@@ -62,6 +68,14 @@ export default function RunsPage() {
           )}
       </Found>
     </>
+  );
+}
+
+function NewRunLink() {
+  const { person } = useAccess();
+  if (!person || person.role === "viewer") return null;
+  return (
+    <Button component={Link} to="/runs/new" size="xs" leftSection={<IconPlus size={14} aria-hidden />}>New run</Button>
   );
 }
 
