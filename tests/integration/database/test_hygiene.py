@@ -245,7 +245,6 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "make_trial",
         "prune",
         "renew_leases",
-        "check_own_jobs",
         "require_own_jobs",
         "require_own_run",
         "restart",
