@@ -31,11 +31,12 @@ export const theme = createTheme({
   },
 });
 
-/** Quiet text must still be readable: the library's own grey is too pale on both grounds. */
+/** Quiet text and errors must be readable: the library's own colours are too pale, or too dark, on their grounds. */
 export const variables: CSSVariablesResolver = () => ({
   variables: {},
   light: {
     "--mantine-color-dimmed": "#5b6570",
+    "--mantine-color-error": "#c02525",
     "--mantine-color-placeholder": "#6a737d",
     // As that of warnings: the library's own is too pale to read on its ground.
     "--mantine-color-orange-light-color": "#8f3d00",
@@ -44,6 +45,7 @@ export const variables: CSSVariablesResolver = () => ({
   },
   dark: {
     "--mantine-color-dimmed": "#a9b3bd",
+    "--mantine-color-error": "#ff8f8f",
     "--mantine-color-placeholder": "#98a2ac",
     "--om-line": "#3a3f47",
     "--om-sunken": "#1b1d20",

@@ -38,7 +38,7 @@ as $$
   cross join lateral (
     select m.* from public.media m
     where m.training_run_id = run_id and m.kind = 'frame' and jsonb_typeof(m.metadata -> 'step') = 'number' and (m.metadata ->> 'step')::numeric = s.step
-    order by m.id desc limit 1) f
+    order by m.created_at desc, m.id desc limit 1) f
 $$;
 
 create function public.run_frames(training_run_id uuid, steps numeric[]) returns jsonb

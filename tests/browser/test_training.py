@@ -178,7 +178,7 @@ def test_the_log_of_a_job_comes_as_it_is_printed_and_a_long_one_is_read_back(
     run_id = data.run("logged run")
     _, lease = data.launch(run_id, max_restarts=3)
     data.log(lease, 1, f"the first attempt {HOSTILE}\n")
-    data.call("restart_job", lease_id=lease, reason="the machine was taken away")
+    data.call("restart_job", lease_id=lease, attempt=1, reason="the machine was taken away")
     data.update(lease, status="running", cost_usd=1.25)
     at = 0
     for part in range(3):

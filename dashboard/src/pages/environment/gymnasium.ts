@@ -11,37 +11,10 @@ import {
   type Problem,
   whole,
 } from "./problems.ts";
+import terms from "./terms.json" with { type: "json" };
 
 /** The wrappers that a spec may name, with their arguments. */
-export const WRAPPERS: Record<string, string[]> = {
-  AddRenderObservation: ["render_only", "render_key", "obs_key"],
-  AtariPreprocessing: [
-    "noop_max",
-    "frame_skip",
-    "screen_size",
-    "terminal_on_life_loss",
-    "grayscale_obs",
-    "grayscale_newaxis",
-    "scale_obs",
-  ],
-  ClipAction: [],
-  ClipReward: ["min_reward", "max_reward"],
-  DelayObservation: ["delay"],
-  FilterObservation: ["filter_keys"],
-  FlattenObservation: [],
-  FrameStackObservation: ["stack_size", "padding_type"],
-  GrayscaleObservation: ["keep_dim"],
-  MaxAndSkipObservation: ["skip"],
-  NormalizeObservation: ["epsilon"],
-  NormalizeReward: ["gamma", "epsilon"],
-  RescaleAction: ["min_action", "max_action"],
-  RescaleObservation: ["min_obs", "max_obs"],
-  ReshapeObservation: ["shape"],
-  ResizeObservation: ["shape"],
-  StickyAction: ["repeat_action_probability"],
-  TimeAwareObservation: ["flatten", "normalize_time"],
-  TimeLimit: ["max_episode_steps"],
-};
+export const WRAPPERS: Record<string, string[]> = terms.wrappers;
 
 export function wrapperProblems(wrappers: unknown): Problem[] {
   if (wrappers === undefined) return [];

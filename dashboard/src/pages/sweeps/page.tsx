@@ -40,7 +40,7 @@ function Sweeps() {
       <Empty title="No sweep yet">
         A sweep tries values of a run’s parameters, or several seeds of one configuration.{" "}
         <Link to="/runs/new">A new run</Link> with more than one seed is one; searches are started by{" "}
-        <Code>openmanus-rl sweeps create</Code>.
+        <Code>openmanus-rl sweeps new</Code>.
       </Empty>
     );
   }
