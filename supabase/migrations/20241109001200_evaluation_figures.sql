@@ -60,8 +60,10 @@ create function internal.measure_again() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
 declare
+  -- Groups are looked up one by one (`limit 1`): Postgres would read all of them to join a few.
   evaluation_ids uuid[] := array(
-    select distinct g.evaluation_id from changed_rows c join public.rollout_groups g on g.id = c.group_id where g.evaluation_id is not null);
+    select distinct g.evaluation_id from (select distinct c.group_id from changed_rows c where c.group_id is not null) c
+    cross join lateral (select k.evaluation_id from public.rollout_groups k where k.id = c.group_id limit 1) g where g.evaluation_id is not null);
 begin
   if evaluation_ids <> '{}' then
     perform internal.measure_completed(evaluation_ids);

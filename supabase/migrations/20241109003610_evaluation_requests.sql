@@ -35,13 +35,16 @@ $$;
 create function internal.advance_evaluations() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
+-- Groups and evaluations are looked up one by one (`limit 1`): in a claim, whose settings hold here too, Postgres would read all evaluations to join them.
 begin
   perform internal.advance_evaluation(c.evaluation_id, 0, c.more_ended, c.has_begun)
   from (
     select g.evaluation_id, bool_or(n.status not in ('pending', 'provisioning', 'cancelled')) as has_begun,
       (count(*) filter (where internal.is_ended(n.status)) - count(*) filter (where internal.is_ended(o.status)))::integer as more_ended
-    from new_rows n join old_rows o using (id) join public.rollout_groups g on g.id = n.group_id join public.evaluations e on e.id = g.evaluation_id
-    where n.request is not null and n.status <> o.status and e.is_queued
+    from new_rows n join old_rows o using (id)
+    cross join lateral (select k.evaluation_id from public.rollout_groups k where k.id = n.group_id limit 1) g
+    cross join lateral (select k.status from public.evaluations k where k.id = g.evaluation_id and k.is_queued limit 1) e
+    where n.request is not null and n.status <> o.status
       and (internal.is_ended(n.status) <> internal.is_ended(o.status) or (n.status = 'running' and e.status = 'pending'))
     group by g.evaluation_id order by g.evaluation_id) c;
   return null;

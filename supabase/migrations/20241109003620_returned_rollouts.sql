@@ -74,7 +74,8 @@ create function internal.reclaim_expired() returns integer
 language plpgsql security definer set search_path = ''
 as $$
 declare
-  expired uuid[] := array(select l.rollout_id from internal.leases l where l.expires_at < clock_timestamp() order by l.expires_at, l.rollout_id limit 100);
+  -- The time is a subquery, which is evaluated once: an index cannot be searched for a volatile function, and all leases would be read.
+  expired uuid[] := array(select l.rollout_id from internal.leases l where l.expires_at < (select clock_timestamp()) order by l.expires_at, l.rollout_id limit 100);
   of_rollout_id uuid;
 begin
   -- One session at a time: others need not wait for it, nor for each other.

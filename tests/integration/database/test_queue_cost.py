@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .queues import Queue, call
-from .writing import Connection, Database
+from .writing import Connection, Database, new_run
 
 
 @pytest.fixture
@@ -66,6 +66,26 @@ def test_a_claim_does_not_read_what_ended_or_waits_for_others(db: Connection) ->
     # They were not counted when they were made.
     unnoticed(db, "delete from public.rollouts where environment = %s and status = 'success'", queue.environment)
     db.execute("delete from public.rollouts where environment = any(%s)", [[queue.environment, other.environment]])
+
+
+def test_a_claim_does_not_read_other_evaluations_or_leases(db: Connection) -> None:
+    queue, held, run_id = Queue(db), Queue(db), new_run(db)
+    queue.request(attempts=50)
+    before = blocks_read(db, queue)
+    held.request(attempts=900)
+    assert len(held.claim(900)) == 900
+    unnoticed(
+        db,
+        "with made as (insert into public.evaluations (training_run_id, status, is_queued)"
+        " select %s, 'completed', true from generate_series(1, 3000) returning id)"
+        " insert into public.rollout_groups (training_run_id, evaluation_id, number) select %s, id, 0 from made",
+        run_id,
+        run_id,
+    )
+    db.execute("analyze public.evaluations, public.rollout_groups, internal.leases")
+    assert blocks_read(db, queue) < 2 * before + 50
+    db.execute("delete from public.rollouts where environment = any(%s)", [[queue.environment, held.environment]])
+    db.execute("delete from public.training_runs where id = %s", [run_id])
 
 
 def test_an_evaluation_of_thousands_is_cancelled_at_once(db: Connection) -> None:
