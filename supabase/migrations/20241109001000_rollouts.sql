@@ -101,7 +101,9 @@ create unique index rollouts_running on public.rollouts (training_run_id, id) wh
 -- By provider: a worker that cannot start an environment does not read past those who wait for it.
 create unique index rollouts_waiting on public.rollouts ((request ->> 'provider'), priority desc, created_at, id) where status = 'pending' and request is not null;
 create unique index rollouts_of_an_attempt on public.rollouts (attempt_of, id) where attempt_of is not null;
-create unique index rollouts_by_cache_key on public.rollouts (cache_key, created_at desc, id) where cache_key is not null;
+-- What can answer a request that may reuse it: not what waits, of which there may be thousands with one key.
+create unique index rollouts_by_cache_key on public.rollouts (cache_key, created_at desc, id)
+  where cache_key is not null and status in ('success', 'failed', 'completed') and rewound_at is null;
 
 select internal.track_status('public.rollouts');
 select internal.pin('public.rollouts', 'training_run_id', 'group_id');
