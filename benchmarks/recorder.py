@@ -26,7 +26,7 @@ PARTS = {
     "outage": "memory and losses while the database is down",
     "points": "bytes on disk of a metric point when there are millions",
 }
-PEERS = [name for name in WRITERS if name != "copy"]
+PEERS = [name for name in WRITERS if name not in ("http", "copy")]
 # Bytes of long rollouts say little more about the others, which are slow.
 COMPARED_BY_SIZE = ("ours", "jsonl", "trackio", "inspect")
 LONG = {"observation_characters": LONG_OBSERVATION_CHARACTERS}
@@ -113,7 +113,7 @@ def parse() -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> Results:
     """Measure the chosen parts on a stack of its own."""
-    chosen = {"ours", "jsonl", "copy", *options.writers}
+    chosen = {"ours", "http", "jsonl", "copy", *options.writers}
     writers = [name for name, entry in WRITERS.items() if name in chosen and entry.is_installed]
     share = QUICK_SHARE if options.quick else 1.0
     MESSAGES.print(f"Measuring {', '.join(options.only)} of {', '.join(writers)}")

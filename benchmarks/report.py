@@ -13,6 +13,7 @@ from benchmarks.writers import WRITERS
 
 CHAT_TURNS = (10, 40, 160)
 BEST = "the best peer"
+OURS = ("ours", "http")
 _REACHED = {True: "yes", False: "no", None: ""}
 
 
@@ -26,6 +27,7 @@ class Target:
     peer: str | None
     limit: float
     at_least: bool = False
+    subject: str = "ours"
 
 
 TARGETS = (
@@ -41,6 +43,15 @@ TARGETS = (
     Target("rollouts durable per second, beside COPY", "rollouts", "rate", "copy", 0.6, at_least=True),
     Target("rollouts durable per second, sustained", "sustained rollouts", "rate", "trackio", 2, at_least=True),
     Target("rollouts durable per second, sustained, beside COPY", "sustained rollouts", "rate", "copy", 0.6, True),
+    *(
+        Target(f"{what} durable per second{more}, over HTTP", question, "rate", "ours", 0.5, True, "http")
+        for what, question, more in (
+            ("metric rows", "metrics", ""),
+            ("metric rows", "sustained metrics", ", sustained"),
+            ("rollouts", "rollouts", ""),
+            ("rollouts", "sustained rollouts", ", sustained"),
+        )
+    ),
     Target("bytes per rollout of 36 KB", "rollouts", "bytes", "jsonl", 1.2),
     Target("bytes per rollout of 200 KB that hardly compress", "long rollouts", "bytes", "jsonl", 1),
     Target("bytes per rollout of 200 KB of prose", "long rollouts of prose", "bytes", "jsonl", 1),
@@ -73,9 +84,9 @@ def _judge(results: Results, target: Target) -> dict[str, Any]:
     peer = _best_peer(results, target) if target.peer == BEST else target.peer
     if peer:
         goal += f" × {_label(target.peer)}'s"
-        measured = results.ratio(target.question, target.figure, peer)
+        measured = results.ratio(target.question, target.figure, peer, base=target.subject)
     else:
-        measured = results.figure(target.question, "ours", target.figure)
+        measured = results.figure(target.question, target.subject, target.figure)
     reached = None
     if measured is not None:
         reached = measured >= target.limit if target.at_least else measured <= target.limit
@@ -85,7 +96,9 @@ def _judge(results: Results, target: Target) -> dict[str, Any]:
 def _best_peer(results: Results, target: Target) -> str:
     """Return the peer whose figure is the lowest."""
     figures = {peer: results.figure(target.question, peer, target.figure) for peer in results.answers[target.question]}
-    return min((figure, peer) for peer, figure in figures.items() if figure is not None and peer != "ours")[1]
+    return min(
+        (figure, peer) for peer, figure in figures.items() if figure is not None and peer not in ("ours", "http")
+    )[1]
 
 
 def print_results(results: Results) -> None:

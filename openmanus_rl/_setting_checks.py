@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from openmanus_rl.errors import SettingsError
 
@@ -29,6 +29,8 @@ _PLACEHOLDER = re.compile(
 _DATABASE_PLACEHOLDER = re.compile(
     r"\[your[-_ ]password\]|<password>|your[-_]database[-_]password|db\.your[-_]project", re.IGNORECASE
 )
+_MEMBER_KEY = re.compile(r"omrl_[A-Za-z0-9_-]{43}")
+_OWN_KEY = "use a key of yours (omrl_…), made on the page Keys of the dashboard or with `openmanus-rl keys create`"
 _HOSTED_DOMAIN = ".supabase.co"
 _DASHBOARD_PROJECT = re.compile(r"/project/([a-z0-9]+)")
 
@@ -41,6 +43,7 @@ class KeyKind(enum.Enum):
     ANON_JWT = "anon key"
     SERVICE_ROLE_JWT = "service_role key"
     OTHER_JWT = "token of another role"
+    MEMBER = "key of a member (omrl_…)"
     UNKNOWN = "unknown"
 
     @property
@@ -55,6 +58,8 @@ def key_kind(key: str) -> KeyKind:
         return KeyKind.PUBLISHABLE
     if key.startswith("sb_secret_"):
         return KeyKind.SECRET
+    if key.startswith("omrl_"):
+        return KeyKind.MEMBER
     claims = _jwt_claims(key)
     if claims is None:
         return KeyKind.UNKNOWN
@@ -85,6 +90,10 @@ def check_key(setting: str, key: str, *, privileged: bool, project_ref: str | No
     if kind in (KeyKind.UNKNOWN, KeyKind.OTHER_JWT):
         what = "not an API key" if kind is KeyKind.UNKNOWN else "a token of neither anon nor service_role"
         raise SettingsError(f"{setting} is {what}", setting=setting, hint=where)
+    if kind is KeyKind.MEMBER:
+        raise SettingsError(
+            f"{setting} holds the {kind.value}", setting=setting, hint=f"put it into SUPABASE_KEY, or {where}"
+        )
     if kind.privileged != privileged:
         danger = "" if privileged else ", which must stay secret"
         raise SettingsError(f"{setting} holds the {kind.value}{danger}", setting=setting, hint=where)
@@ -99,6 +108,21 @@ def check_key(setting: str, key: str, *, privileged: bool, project_ref: str | No
             setting=setting,
             hint=where,
         )
+
+
+def check_own_key(setting: str, key: str, *, project_ref: str | None) -> None:
+    """Refuse what is neither a member's key nor the secret key."""
+    kind = key_kind(key)
+    if kind is not KeyKind.MEMBER:
+        if kind in (KeyKind.PUBLISHABLE, KeyKind.ANON_JWT):
+            raise SettingsError(
+                f"{setting} holds the {kind.value}, which reads public runs and nothing else",
+                setting=setting,
+                hint=f"{_OWN_KEY}; the publishable key belongs into SUPABASE_ANON_KEY",
+            )
+        check_key(setting, key, privileged=True, project_ref=project_ref)
+    elif not _MEMBER_KEY.fullmatch(key):
+        raise SettingsError(f"{setting} is not a whole key of a member", setting=setting, hint=_OWN_KEY)
 
 
 def refuse_placeholder(setting: str, value: str, *, hint: str) -> None:
@@ -177,6 +201,18 @@ def check_database_url(url: str) -> None:
     if not plausible:
         # Not chained: the reason quotes the URL's tail, which may hold the password.
         raise SettingsError(f"{setting} is not a Postgres URL", setting=setting, hint=form) from None
+
+
+def database_address(url: str) -> str:
+    """Return which database a URL leads to, whoever connects: `postgresql://host:port/name`."""
+    parts = urlsplit(url)
+    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    host = (given.get("host") or given.get("hostaddr") or parts.hostname or "").lower()
+    if host == "localhost" or host == "::1" or host.startswith("127."):
+        host = "127.0.0.1"
+    port = given.get("port") or parts.port or 5432
+    name = given.get("dbname") or unquote(parts.path.lstrip("/")) or unquote(parts.username or "postgres")
+    return f"postgresql://{f'[{host}]' if ':' in host else quote(host, safe=',')}:{port}/{quote(name, safe='')}"
 
 
 def parse_flag(setting: str, text: str | None, *, default: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Which Supabase to talk to: the one that the settings name, or the embedded one."""
+"""Which Supabase to talk to: the one that the settings name, or a stack of this machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["find_database_url", "forget_clients", "get_client", "get_supabase", 
 # Keyed by process too: what was made before a fork shares its sockets with the parent.
 _clients: dict[tuple[int, Settings], Client] = {}
 _supabase_clients: dict[tuple[int, Settings, bool], SupabaseClient] = {}
-# The embedded stack that a client was made for.
+# The stack of this machine that a client was made for.
 _stacks: WeakKeyDictionary[Client, Stack] = WeakKeyDictionary()
 
 
 class Stack(Protocol):
-    """What the embedded stack tells about itself."""
+    """What a stack of this machine tells about itself."""
 
     @property
     def url(self) -> str: ...
@@ -41,7 +41,7 @@ class Stack(Protocol):
 
 
 def get_client(settings: Settings | None = None) -> Client:
-    """Return this process's client for the settings, starting the embedded stack if nothing names another."""
+    """Return this process's client for the settings, starting the stack of this machine if nothing names another."""
     settings = settings or load_settings()
     key = (os.getpid(), settings)
     client = _clients.get(key)
@@ -51,7 +51,7 @@ def get_client(settings: Settings | None = None) -> Client:
 
 
 def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None) -> SupabaseClient:
-    """Return supabase-py's own client with the service role key, or the anon key; its errors are its own."""
+    """Return supabase-py's own client with the secret or the member's key, or the anon key; its errors are its own."""
     settings = settings or load_settings()
     key = (os.getpid(), settings, use_anon_key)
     client = _supabase_clients.get(key)
@@ -61,23 +61,28 @@ def get_supabase(*, use_anon_key: bool = False, settings: Settings | None = None
 
 
 def open_client(settings: Settings) -> Client:
-    """Return a client for the caller alone, who closes its `http`; the embedded stack is looked for, not started."""
+    """Return a client for the caller alone, who closes its `http`; a stack of this machine is not started for it."""
     from openmanus_rl.transport.client import Client
 
-    if not settings.is_embedded:
+    if not settings.has_local_stack:
         return Client.connect(settings, proof_key=_proof_key(settings))
     from openmanus_rl.local.embedded import find_stack
 
-    stack = find_stack(settings.home)
+    stack = find_stack(settings.stack_home)
     if stack is None:
-        raise StackError(f"the embedded stack in {settings.home} does not run", hint="`openmanus-rl up` starts it")
+        raise StackError(f"the stack in {settings.stack_home} does not run", hint="`openmanus-rl up` starts it")
     return _to_stack(stack, settings)
 
 
 def find_database_url(settings: Settings) -> str | None:
-    """Return the address of the Postgres itself, where it is known; the embedded stack is started if need be."""
+    """Return the address of the Postgres itself, where it is known; the embedded stack is started if need be.
+
+    With a member's key it counts as unknown: written to straight, the database would not know whose the records are.
+    """
     if settings.is_embedded:
-        return _ensure_stack().database_url
+        return _ensure_stack(settings).database_url
+    if settings.member_key is not None:
+        return None
     return settings.database_url.get_secret_value() if settings.database_url else None
 
 
@@ -91,10 +96,10 @@ def forget_clients() -> None:
 def _connect(settings: Settings) -> Client:
     from openmanus_rl.transport.client import Client
 
-    if not settings.is_embedded:
+    if not settings.has_local_stack:
         return Client.connect(settings, proof_key=_proof_key(settings))
     # The stack may have been started anew elsewhere: the next call looks for it again.
-    return _to_stack(_ensure_stack(), settings, on_unreachable=lambda: _forget(settings))
+    return _to_stack(_ensure_stack(settings), settings, on_unreachable=lambda: _forget(settings))
 
 
 def _to_stack(stack: Stack, settings: Settings, *, on_unreachable: Callable[[], None] | None = None) -> Client:
@@ -135,11 +140,11 @@ def _forget(settings: Settings) -> None:
     _clients.pop((os.getpid(), settings), None)
 
 
-def _ensure_stack() -> Stack:
-    # Imported here: the embedded stack's parts are not needed where settings name another Supabase.
+def _ensure_stack(settings: Settings) -> Stack:
+    # Imported here: the stack's parts are not needed where settings name another Supabase.
     from openmanus_rl.local.embedded import ensure_stack
 
-    stack: Stack = ensure_stack()
+    stack: Stack = ensure_stack(settings)
     return stack
 
 
@@ -148,13 +153,13 @@ def _new_client(settings: Settings, *, use_anon_key: bool) -> SupabaseClient:
     from openmanus_rl.transport.supabase_py import make_supabase_client
 
     proof_key = _proof_key(settings)
-    if settings.is_embedded:
-        stack = _ensure_stack()
+    if settings.has_local_stack:
+        stack = _ensure_stack(settings)
         url, key = stack.url, stack.publishable_key if use_anon_key else stack.secret_key
         proof_key = stack.secret_key
     else:
         url = settings.require_url()
-        key = settings.require_anon_key() if use_anon_key else settings.require_service_role_key()
+        key = settings.require_anon_key() if use_anon_key else settings.require_key()
     http = HttpClient(
         connect_timeout_seconds=settings.connect_timeout_seconds,
         request_timeout_seconds=settings.request_timeout_seconds,

@@ -1,11 +1,14 @@
 """Settings: the only reader of the environment and of `.env.supabase`.
 
-The environment wins over the file. With none of the Supabase settings given, the embedded stack is used.
+The environment wins over the file. With none of the Supabase settings given, the embedded stack is used; with the
+database alone, a gateway of this machine on that database.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -13,12 +16,15 @@ from urllib.parse import quote, urlencode
 from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from openmanus_rl._object_storage import S3Storage, read_object_storage
 from openmanus_rl._setting_checks import (
     KeyKind,
     check_database_url,
     check_key,
     check_object,
+    check_own_key,
     check_url,
+    database_address,
     hosted_project_ref,
     key_kind,
     parse_count,
@@ -43,6 +49,10 @@ ENV_FILE_NAME = ".env.supabase"
 DEFAULT_HOME = Path("~/.openmanus-rl")
 _PROJECT_MARKS = (".git", "pyproject.toml")
 _KEYS_PAGE = "find it in the Supabase dashboard under Project Settings > API Keys"
+_ANY_KEY = (
+    f"for the secret key (sb_secret_…), {_KEYS_PAGE}; SUPABASE_KEY takes a key of your own (omrl_…), made on the page "
+    "Keys of OpenManus-RL's dashboard or with `openmanus-rl keys create`"
+)
 _DATABASE_PAGE = "find it in the Supabase dashboard under Connect > Connection string"
 
 
@@ -54,6 +64,8 @@ class Settings(BaseModel):
     url: str | None = None
     anon_key: SecretStr | None = None
     service_role_key: SecretStr | None = None
+    member_key: SecretStr | None = None
+    """A member's own key, which acts as the member; None where the secret key is known."""
     project_ref: str | None = None
     database_url: SecretStr | None = None
     home: Path = Field(default_factory=DEFAULT_HOME.expanduser)
@@ -71,11 +83,37 @@ class Settings(BaseModel):
     """How many rollouts a worker works on at once."""
     worker_infra: str | None = None
     """What started this worker, as a JSON object; set by `openmanus-rl workers launch`."""
+    object_storage: S3Storage | None = Field(default=None, repr=False)
+    """The bucket in which the embedded stack keeps files, if they are not in its home."""
 
     @property
     def is_embedded(self) -> bool:
         """Whether nothing names another Supabase, so that the embedded stack is the one to use."""
-        return not (self.url or self.anon_key or self.service_role_key or self.database_url)
+        return not (self.url or self.anon_key or self.service_role_key or self.member_key or self.database_url)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether only a database is named: any Postgres, beside which the gateway runs on this machine."""
+        return self.database_url is not None and not (self.url or self.anon_key or self.service_role_key)
+
+    @property
+    def has_local_stack(self) -> bool:
+        """Whether the Supabase to use is a stack of this machine: the embedded one, or a gateway on a database."""
+        return self.is_embedded or self.is_external
+
+    @property
+    def database_address(self) -> str | None:
+        """Which database `DATABASE_URL` leads to, without user and password."""
+        return database_address(self.database_url.get_secret_value()) if self.database_url else None
+
+    @property
+    def stack_home(self) -> Path:
+        """The folder of this machine's stack: the home itself, or one in it for each external database."""
+        address = self.database_address
+        if not self.is_external or address is None:
+            return self.home
+        label = re.sub(r"[^A-Za-z0-9.]+", "-", address.removeprefix("postgresql://")).strip("-")[:60]
+        return self.home / "databases" / f"{label}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
     def require_url(self) -> str:
         """Return the API's URL, or say which setting is missing."""
@@ -87,11 +125,23 @@ class Settings(BaseModel):
             )
         return self.url
 
+    def require_key(self) -> str:
+        """Return the secret key, or else the member's own, or say where to get one."""
+        key = self.service_role_key or self.member_key
+        if key is None:
+            raise SettingsError(
+                "SUPABASE_SERVICE_ROLE_KEY (or SUPABASE_KEY) is missing",
+                setting="SUPABASE_SERVICE_ROLE_KEY",
+                hint=_ANY_KEY,
+            )
+        return key.get_secret_value()
+
     def require_service_role_key(self) -> str:
         """Return the service role or secret key, or say where to find it."""
         if self.service_role_key is None:
+            given = ": SUPABASE_KEY holds a member's key, which does not do" if self.member_key else ""
             raise SettingsError(
-                "SUPABASE_SERVICE_ROLE_KEY is missing", setting="SUPABASE_SERVICE_ROLE_KEY", hint=_KEYS_PAGE
+                f"SUPABASE_SERVICE_ROLE_KEY is missing{given}", setting="SUPABASE_SERVICE_ROLE_KEY", hint=_KEYS_PAGE
             )
         return self.service_role_key.get_secret_value()
 
@@ -122,12 +172,14 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
         check_key("SUPABASE_ANON_KEY", anon_key, privileged=False, project_ref=ref)
     if service_key is not None:
         check_key("SUPABASE_SERVICE_ROLE_KEY", service_key, privileged=True, project_ref=ref)
-    _refuse_half_an_address(url, anon_key, service_key)
+    service_key, member_key = _read_own_key(values, service_key, ref)
+    _refuse_half_an_address(url, anon_key, service_key, member_key)
     database_url = _read_database_url(values)
     return Settings(
         url=url,
         anon_key=SecretStr(anon_key) if anon_key else None,
         service_role_key=SecretStr(service_key) if service_key else None,
+        member_key=SecretStr(member_key) if member_key else None,
         project_ref=ref,
         database_url=SecretStr(database_url) if database_url else None,
         home=Path(values.get("OPENMANUS_RL_HOME", str(DEFAULT_HOME))).expanduser().absolute(),
@@ -158,6 +210,7 @@ def load_settings(*, environ: Mapping[str, str] | None = None, directory: Path |
         ),
         max_workers=parse_count("MAX_WORKERS", values.get("MAX_WORKERS"), default=4),
         worker_infra=check_object("OPENMANUS_RL_WORKER_INFRA", values.get("OPENMANUS_RL_WORKER_INFRA")),
+        object_storage=read_object_storage(values),
     )
 
 
@@ -210,15 +263,26 @@ def _read_address(values: Mapping[str, str]) -> tuple[str | None, str | None]:
     return ref or hosted_project_ref(url), url
 
 
-def _refuse_half_an_address(url: str | None, anon_key: str | None, service_key: str | None) -> None:
-    if url and not (anon_key or service_key):
+def _read_own_key(values: Mapping[str, str], service_key: str | None, ref: str | None) -> tuple[str | None, str | None]:
+    """Return the secret key and the member's key; SUPABASE_KEY may be either, and gives way to the secret key."""
+    own_key = values.get("SUPABASE_KEY")
+    if own_key is None or service_key is not None:
+        return service_key, None
+    check_own_key("SUPABASE_KEY", own_key, project_ref=ref)
+    return (None, own_key) if key_kind(own_key) is KeyKind.MEMBER else (own_key, None)
+
+
+def _refuse_half_an_address(
+    url: str | None, anon_key: str | None, service_key: str | None, member_key: str | None
+) -> None:
+    if url and not (anon_key or service_key or member_key):
         raise SettingsError(
-            f"SUPABASE_SERVICE_ROLE_KEY is missing: {url} can't be used without a key",
+            f"SUPABASE_SERVICE_ROLE_KEY (or SUPABASE_KEY) is missing: {url} can't be used without a key",
             setting="SUPABASE_SERVICE_ROLE_KEY",
-            hint=f"{_KEYS_PAGE}; it starts with sb_secret_ (or eyJ for the older kind)",
+            hint=_ANY_KEY,
         )
-    if not url and (anon_key or service_key):
-        given = "SUPABASE_SERVICE_ROLE_KEY" if service_key else "SUPABASE_ANON_KEY"
+    if not url and (anon_key or service_key or member_key):
+        given = "SUPABASE_SERVICE_ROLE_KEY" if service_key else "SUPABASE_KEY" if member_key else "SUPABASE_ANON_KEY"
         raise SettingsError(
             f"SUPABASE_URL is missing: {given} is given, but not which Supabase it is for",
             setting="SUPABASE_URL",

@@ -25,11 +25,11 @@ LAYOUT = (
         "metric_chunks",
         "metric_axes",
         "rewinds",
+        "archives",
         "status_history",
         "rollout_stats",
         "activity",
         "workers",
-        "members",
     ),
     (
         "training_steps",
@@ -43,7 +43,17 @@ LAYOUT = (
     ),
     ("rollout_groups", "rollouts", "rewards", "validations", "validation_overrides"),
     ("agent_states", "tool_calls", "generations", "observations", "media"),
-    ("jobs", "job_logs", "orchestrators", "sweeps", "sweep_trials"),
+    (
+        "jobs",
+        "job_logs",
+        "orchestrators",
+        "sweeps",
+        "sweep_trials",
+        "members",
+        "member_keys",
+        "invitations",
+        "audit_log",
+    ),
 )
 BOX_WIDTH, GAP_X, GAP_Y, TITLE_HEIGHT, LINE_HEIGHT, MARGIN = 172, 76, 24, 26, 18, 20
 USERS = "auth.users"

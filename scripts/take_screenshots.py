@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Take the pictures of the dashboard: a new stack, two demo runs, rollouts on demand, a real browser.
+"""Take the pictures of the dashboard: a new stack, two demo runs, rollouts on demand, training, a real browser.
 
-Run it with .venv/bin/python once scripts/test has installed what it needs.
+Run it with .venv/bin/python once scripts/test has installed what it needs. `take_screenshots.py training` takes those
+of training alone, `take_screenshots.py rollouts` the others.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from lib import training_pictures
 from playwright.sync_api import Browser, Page, sync_playwright
 from rich.progress import track
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "images"
+GROUPS = ("rollouts", "training")
+IN_THE_DARK = ("run", "rollout")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -56,7 +61,8 @@ class Guesser:
 
 def environment_of(home: Path) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("SUPABASE_", "DATABASE_URL"))}
-    return env | {"OPENMANUS_RL_HOME": str(home), "PYTHONPATH": str(ROOT / "scripts")}
+    # Environments that are drawn with SDL ask for the last.
+    return env | {"OPENMANUS_RL_HOME": str(home), "PYTHONPATH": str(ROOT / "scripts"), "XDG_RUNTIME_DIR": str(home)}
 
 
 def run_cli(home: Path, *arguments: str) -> Any:
@@ -85,9 +91,13 @@ def stack() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def start_worker(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "openmanus_rl", "worker", "--name", name, *arguments]
+def start_cli(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "openmanus_rl", *arguments]
     return subprocess.Popen(command, env=environment_of(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def start_worker(home: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return start_cli(home, "worker", "--name", name, *arguments)
 
 
 def ask(home: Path, model: str, *arguments: str) -> Any:
@@ -144,6 +154,7 @@ def take(page: Page, name: str, path: str, mark: str) -> None:
     page.locator(mark).first.wait_for()
     page.get_by_text("Live", exact=True).wait_for()
     page.wait_for_timeout(1_500)
+    training_pictures.prepare(page, name)
     if name == "video":
         page.get_by_role("link", name="Turn 2").click()
         page.wait_for_timeout(1_500)
@@ -164,33 +175,53 @@ def sign_in(browser: Browser, link: str) -> Any:
     return state
 
 
+def of_rollouts(home: Path, held: ExitStack) -> dict[str, tuple[str, str]]:
+    other = run_cli(home, "demo", "--seed", "7", "--steps", "20", "--name", "fetch things, seed 7")
+    demo = run_cli(home, "demo", "--seed", "1", "--steps", "30", "--name", "fetch things, seed 1")
+    browsing = run_cli(home, "demo", "--rollouts")["rollouts"]
+    return pages(demo, other, browsing, held.enter_context(busy_queue(home)))
+
+
+def of_training(home: Path, held: ExitStack) -> dict[str, tuple[str, str]]:
+    # The managers, which are used here, read their settings from the environment.
+    settings = environment_of(home)
+    os.environ.clear()
+    os.environ.update(settings)
+    made = training_pictures.trained(partial(run_cli, home), partial(start_cli, home))
+    return training_pictures.pages(held.enter_context(made))
+
+
+def take_all(browser: Browser, link: str, chosen: dict[str, tuple[str, str]]) -> None:
+    signed_in = sign_in(browser, link)
+    for scheme, names in {"light": [*chosen], "dark": [name for name in chosen if name in IN_THE_DARK]}.items():
+        context = browser.new_context(
+            base_url=link.split("#")[0],
+            viewport={"width": 1280, "height": 800},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            storage_state=signed_in,
+        )
+        page = context.new_page()
+        for name in track(names, description=f"Pictures, {scheme}"):
+            take(page, name if scheme == "light" else f"{name}-dark", *chosen[name])
+        context.close()
+
+
 def main() -> None:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         sys.exit("There is no Chromium; on Debian: apt-get install chromium")
+    wanted = sys.argv[1:] or GROUPS
+    if not set(wanted) <= set(GROUPS):
+        sys.exit(f"usage: take_screenshots.py [{'|'.join(GROUPS)}]")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with stack() as home, sync_playwright() as play, ExitStack() as queue:
-        other = run_cli(home, "demo", "--seed", "7", "--steps", "20", "--name", "fetch things, seed 7")
-        demo = run_cli(home, "demo", "--seed", "1", "--steps", "30", "--name", "fetch things, seed 1")
-        link = run_cli(home, "dashboard")["dashboard_url"]
-        browsing = run_cli(home, "demo", "--rollouts")["rollouts"]
-        task = queue.enter_context(busy_queue(home))
-        browser = play.chromium.launch(executable_path=program, args=FLAGS)
-        signed_in = sign_in(browser, link)
-        chosen = pages(demo, other, browsing, task)
-        for scheme, names in {"light": list(chosen), "dark": ["run", "rollout"]}.items():
-            context = browser.new_context(
-                base_url=link.split("#")[0],
-                viewport={"width": 1280, "height": 800},
-                color_scheme=scheme,
-                reduced_motion="reduce",
-                storage_state=signed_in,
-            )
-            page = context.new_page()
-            for name in track(names, description=f"Pictures, {scheme}"):
-                take(page, name if scheme == "light" else f"{name}-dark", *chosen[name])
-            context.close()
-        browser.close()
+    for group in wanted:
+        # Each on a stack of its own: a list shows what its picture is about.
+        with stack() as home, sync_playwright() as play, ExitStack() as held:
+            chosen = {"rollouts": of_rollouts, "training": of_training}[group](home, held)
+            browser = play.chromium.launch(executable_path=program, args=FLAGS)
+            take_all(browser, run_cli(home, "dashboard")["dashboard_url"], chosen)
+            browser.close()
     print(f"The pictures are in {PICTURES.relative_to(ROOT)}")
 
 

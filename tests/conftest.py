@@ -15,13 +15,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import deno
 import pytest
+
+from tests.support.postgres_server import Server
 
 SUPABASE_CLI_VERSION = "3.1.0"
 POSTGRES_17_VERSION = "17.10.0-beta.17"
@@ -114,24 +116,35 @@ def homes() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def stack(
-    homes: Path, one_at_a_time: Callable[[], AbstractContextManager[None]], _nobodys_environment: None
+    homes: Path,
+    one_at_a_time: Callable[[], AbstractContextManager[None]],
+    postgres_programs: Callable[[int], Path],
+    _nobodys_environment: None,
 ) -> Iterator[RunningStack]:
-    """One Supabase for the whole session: the one that the environment names, else an embedded one."""
+    """One Supabase for the whole session: the one that the environment names, else one of this machine.
+
+    It is embedded; with OPENMANUS_RL_TEST_DATABASE=15 (or 17) it is on a Postgres of that version, as an ordinary role.
+    """
     home = homes / "stack"
     home.mkdir()
     if "SUPABASE_URL" in _given:
         yield _given_stack(home)
         return
-    env = clean_env(OPENMANUS_RL_HOME=str(home))
-    with one_at_a_time():
-        started = run_cli("up", "--detach", "--port", "0", "--json", env=env)
-    try:
-        assert started.returncode == 0, started.stdout + started.stderr
-        report = json.loads(started.stdout)
-        yield _stack(report, home)
-    finally:
-        stopped = run_cli("down", env=env)
-        assert stopped.returncode == 0, stopped.stderr
+    with ExitStack() as opened:
+        env, options = clean_env(OPENMANUS_RL_HOME=str(home)), []
+        with one_at_a_time():
+            if version := _given.get("OPENMANUS_RL_TEST_DATABASE"):
+                server = opened.enter_context(Server(postgres_programs(int(version))))
+                env["DATABASE_URL"] = server.create_ordinary_database()
+                options = ["--migrate"]
+            started = run_cli("up", "--detach", "--port", "0", "--json", *options, env=env)
+        try:
+            assert started.returncode == 0, started.stdout + started.stderr
+            report = json.loads(started.stdout)
+            yield _stack(report, home)
+        finally:
+            stopped = run_cli("down", env=env)
+            assert stopped.returncode == 0, stopped.stderr
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,7 @@ class Entry:
 
 WRITERS = {
     "ours": Entry("ours", "database:OursWriter", "openmanus_rl"),
+    "http": Entry("ours, over HTTP", "database:HttpWriter", "openmanus_rl"),
     "jsonl": Entry("JSONL", "lines:JsonlWriter", "json"),
     "trackio": Entry("Trackio", "trackio:TrackioWriter", "trackio"),
     "wandb": Entry("W&B offline", "lines:WandbWriter", "wandb"),

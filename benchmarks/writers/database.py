@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,6 +94,17 @@ class OursWriter(DatabaseWriter):
     def finish(self) -> None:
         if not self._run.flush(timeout_seconds=_FLUSH_TIMEOUT_SECONDS):
             raise RuntimeError(f"not everything was delivered: {self._run.stats}")
+
+
+class HttpWriter(OursWriter):
+    """The recorder where only the API is known, as with a hosted project or a team's server."""
+
+    def begin(self) -> str:
+        settings = load_settings()
+        stack = json.loads((settings.home / "stack.json").read_text())
+        os.environ["SUPABASE_URL"] = stack["url"]
+        os.environ["SUPABASE_SERVICE_ROLE_KEY"] = stack["secret_key"]
+        return super().begin()
 
 
 class CopyWriter(DatabaseWriter):

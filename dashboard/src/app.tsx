@@ -1,8 +1,8 @@
-import { lazy } from "react";
+import { lazy, Suspense } from "react";
 import { BrowserRouter, Navigate, Route, Routes } from "react-router";
 import { SignInPage } from "./auth/sign_in.tsx";
 import { Shell } from "./components/shell.tsx";
-import { NotFound } from "./components/states.tsx";
+import { Loading, NotFound } from "./components/states.tsx";
 
 const RunsPage = lazy(() => import("./pages/runs/page.tsx"));
 const ComparePage = lazy(() => import("./pages/compare/page.tsx"));
@@ -22,6 +22,12 @@ const EnvironmentPage = lazy(() => import("./pages/environment/page.tsx"));
 const NewEnvironmentPage = lazy(() => import("./pages/environment/new_page.tsx"));
 const JobsPage = lazy(() => import("./pages/jobs/page.tsx"));
 const SweepsPage = lazy(() => import("./pages/sweeps/page.tsx"));
+const NewSweepPage = lazy(() => import("./pages/new_sweep/page.tsx"));
+const MembersPage = lazy(() => import("./pages/members/page.tsx"));
+const LogPage = lazy(() => import("./pages/members/log_page.tsx"));
+const KeysPage = lazy(() => import("./pages/keys/page.tsx"));
+const AccountPage = lazy(() => import("./pages/account/page.tsx"));
+const InvitationPage = lazy(() => import("./pages/invitation/page.tsx"));
 const SweepPage = lazy(() => import("./pages/sweep/page.tsx"));
 
 export function App() {
@@ -30,6 +36,15 @@ export function App() {
   return (
     <BrowserRouter basename={base}>
       <Routes>
+        {/* Who comes by an invitation has no use for the other pages yet. */}
+        <Route
+          path="invitation"
+          element={
+            <Suspense fallback={<Loading />}>
+              <InvitationPage />
+            </Suspense>
+          }
+        />
         <Route element={<Shell />}>
           <Route index element={<Navigate to="/runs" replace />} />
           <Route path="sign-in" element={<SignInPage />} />
@@ -50,8 +65,13 @@ export function App() {
           <Route path="environments/new" element={<NewEnvironmentPage />} />
           <Route path="environments/:environmentId" element={<EnvironmentPage />} />
           <Route path="sweeps" element={<SweepsPage />} />
+          <Route path="sweeps/new" element={<NewSweepPage />} />
           <Route path="sweeps/:sweepId" element={<SweepPage />} />
           <Route path="jobs" element={<JobsPage />} />
+          <Route path="members" element={<MembersPage />} />
+          <Route path="members/log" element={<LogPage />} />
+          <Route path="keys" element={<KeysPage />} />
+          <Route path="account" element={<AccountPage />} />
           <Route path="*" element={<NotFound />} />
         </Route>
       </Routes>

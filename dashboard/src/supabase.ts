@@ -21,10 +21,18 @@ export function supabase(): SupabaseClient<Database> {
 const UNKNOWN_ID: ErrorCode = "OM404";
 /** The API's own: a row was asked for, and there is none. */
 const NO_ROW = "PGRST116";
+/** Postgres': an address names what cannot be an id. */
+const NO_ID = "22P02";
 
 /** What went wrong, in words for the person in front of the page. */
 export class RequestError extends Error {
-  constructor(message: string, readonly code: string | null, readonly isOffline = false) {
+  constructor(
+    message: string,
+    readonly code: string | null,
+    readonly isOffline = false,
+    /** What is to blame, with dots, where the database says so. */
+    readonly field: string | null = null,
+  ) {
     super(message);
   }
 
@@ -38,21 +46,32 @@ export class RequestError extends Error {
   }
 
   get isUnknown(): boolean {
-    return this.code === UNKNOWN_ID || this.code === NO_ROW;
+    return this.code === UNKNOWN_ID || this.code === NO_ROW || this.code === NO_ID;
   }
 }
 
 /** What the API answered; the status is 0 where it did not answer. */
 export interface Answer<T> {
   data: T;
-  error: { message: string; code?: string } | null;
+  error: { message: string; code?: string; details?: string | null } | null;
   status: number;
 }
 
 /** The data of an answer, null where it is, or a RequestError that can be shown. */
 export function unwrap<T>({ data, error, status }: Answer<T>): T {
   if (error === null) return data;
-  throw status === 0 ? RequestError.offline() : new RequestError(error.message, error.code || null);
+  if (status === 0) throw RequestError.offline();
+  throw new RequestError(error.message, error.code || null, false, fieldOf(error.details));
+}
+
+function fieldOf(details: string | null | undefined): string | null {
+  try {
+    const { field } = JSON.parse(details ?? "") as { field?: unknown };
+    return typeof field === "string" ? field : null;
+  } catch {
+    // Those of Postgres itself are sentences.
+    return null;
+  }
 }
 
 /** The rows of an answer, or a RequestError that can be shown. */

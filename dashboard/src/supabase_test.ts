@@ -41,7 +41,12 @@ Deno.test("a refusal is not taken for a lost connection, whatever it says", asyn
 });
 
 Deno.test("an id that is unknown is told by its code", async () => {
-  for (const [code, isUnknown] of [["OM404", true], ["PGRST116", true], ["OM403", false], ["42501", false]] as const) {
+  for (
+    const [code, isUnknown] of [["OM404", true], ["PGRST116", true], ["22P02", true], ["OM403", false], [
+      "42501",
+      false,
+    ]] as const
+  ) {
     using _server = new FakeServer(() => refusal(code, 400, "unknown id"));
     strictEqual((await failureOf(rpc("run_health", { training_run_id: RUN }))).isUnknown, isUnknown, code);
   }
@@ -58,4 +63,18 @@ Deno.test("what nobody waits for any more is not answered", async () => {
   const gone = new AbortController();
   gone.abort();
   await rejects(rpc("run_facets", {}, gone.signal), { name: "AbortError" });
+});
+
+Deno.test("a refusal names its field where the database says so", async () => {
+  for (
+    const [details, field] of [['{"field": "space.lr.min"}', "space.lr.min"], ["Key (id) is there.", null], [
+      null,
+      null,
+    ]]
+  ) {
+    using _server = new FakeServer(() =>
+      Response.json({ code: "OM400", message: "no", details, hint: null }, { status: 400 })
+    );
+    strictEqual((await failureOf(rpc("run_facets", {}))).field, field);
+  }
 });

@@ -1,4 +1,4 @@
-"""`backup`, `restore` and `reset`: save, restore and delete the data of the embedded stack."""
+"""`backup`, `restore` and `reset`: save, restore and delete the data of the stack of this machine."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.cli.stack import names_another
 from openmanus_rl.errors import InvalidInput, StackError, UnsupportedError
 from openmanus_rl.local import archive, launch
-from openmanus_rl.local.admin import Admin, admin_of
+from openmanus_rl.local.admin import Admin, admin_of, external_admin
 from openmanus_rl.local.backup import BackupProgress, take_backup
 from openmanus_rl.local.embedded import ensure_stack
 from openmanus_rl.local.home import Home, read_json, write_private_json
+from openmanus_rl.local.places import home_of
 from openmanus_rl.local.reset import count_records, reset_record
 from openmanus_rl.local.restore import holds_records, require_readable, restore_backup, stored_versions
 from openmanus_rl.local.stack_file import StackInfo
@@ -32,12 +33,16 @@ _YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirma
 
 
 @dataclass(frozen=True)
-class _Embedded:
-    """The running embedded stack, with superuser access."""
+class _LocalStack:
+    """The running stack of this machine, with access to the whole database."""
 
     home: Home
     running: StackInfo
     admin: Admin
+
+    @property
+    def place(self) -> str:
+        return self.running.external or str(self.home.root)
 
 
 def backup(
@@ -45,18 +50,18 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the database and stored files of the embedded stack to one file, while the stack is running.
+    """Write the database and stored files of the stack of this machine to one file, while the stack is running.
 
     The backup is a consistent snapshot; recording may continue meanwhile. The file is read back and verified before the
     command succeeds. It contains everything that was recorded, the users and their password hashes: keep it private.
-    The keys of this installation (keys.json) are not included.
+    The keys of this installation are not included. With DATABASE_URL alone, the files of this machine are included.
 
     \b
     openmanus-rl backup monday.backup
     openmanus-rl restore monday.backup --check   verify the file
     openmanus-rl restore monday.backup           restore it, on this machine or another
     """
-    stack = _embedded(load_settings(), attempt="backup")
+    stack = _local_stack(load_settings(), attempt="backup")
     target = file.absolute()
     with _bar() as progress:
         manifest = take_backup(stack.home, stack.admin, target, overwrite=force, progress=progress)
@@ -92,7 +97,7 @@ def restore(
     report = _summary(path, manifest) | {"restored": False}
     if not check:
         require_readable(path, manifest)
-        stack = _embedded(load_settings(), attempt="restore")
+        stack = _local_stack(load_settings(), attempt="restore")
         if holds_records(stack.admin):
             _confirm(
                 "restore", f"This replaces everything that is recorded in {stack.home.root} with {path.name}.", yes=yes
@@ -109,7 +114,7 @@ def restore(
 
 
 def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
-    """Delete every run, rollout, metric, task and stored file of the embedded stack. Users, members and keys are kept.
+    """Delete every run, rollout, metric, task and stored file of the stack. Users, members and keys are kept.
 
     You must type `reset` to confirm. This cannot be undone except by restoring a backup. Records that are waiting in
     this machine's spools are not deleted; run `openmanus-rl sync` first to deliver them.
@@ -118,11 +123,11 @@ def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
     openmanus-rl backup before.backup
     openmanus-rl reset
     """
-    stack = _embedded(load_settings(), attempt="reset")
+    stack = _local_stack(load_settings(), attempt="reset")
     counts = count_records(stack.admin)
     what = f"{counts['runs']:,} runs, {counts['rollouts']:,} rollouts and {counts['files']:,} files"
     running = f" {counts['running']:,} runs are still running: what they record from now on will be refused."
-    _confirm("reset", f"This deletes {what} from {stack.home.root}.{running if counts['running'] else ''}", yes=yes)
+    _confirm("reset", f"This deletes {what} from {stack.place}.{running if counts['running'] else ''}", yes=yes)
     reset_record(stack.home, stack.admin)
     if as_json:
         print_json({"removed": counts})
@@ -130,22 +135,29 @@ def reset(yes: _YesOption = False, as_json: JsonOption = False) -> None:
         output.print(f"Deleted {what}; users, members and keys are kept")
 
 
-def _embedded(settings: Settings, *, attempt: str) -> _Embedded:
-    """Return the running embedded stack, started if necessary; refuse if the settings name another database."""
-    home = Home(settings.home.resolve())
+def _local_stack(settings: Settings, *, attempt: str) -> _LocalStack:
+    """Return the running stack of this machine, started if necessary; refuse if the settings name another database."""
+    home = home_of(settings)
     running = launch.find_running(home)
-    if not settings.is_embedded and (settings.url is None or names_another(settings, running)):
+    if not settings.has_local_stack and (settings.url is None or names_another(settings, running)):
         raise UnsupportedError(
-            f"`openmanus-rl {attempt}` works on the embedded stack only, and the settings point to another database",
+            f"`openmanus-rl {attempt}` works on a stack of this machine only, and the settings name another Supabase",
             hint='use `pg_dump --format=custom "$DATABASE_URL"` and `pg_restore` for that database, and '
             "`supabase storage cp --recursive` for its files; or unset SUPABASE_URL and DATABASE_URL",
+        )
+    if attempt == "restore" and (settings.is_external or (running is not None and running.external)):
+        raise UnsupportedError(
+            f"`openmanus-rl restore` replaces a whole database, which {settings.database_address} is not ours to be",
+            hint="restore into an embedded stack (unset DATABASE_URL); or unpack the file with `tar -xf`, load "
+            "`database.dump` into a new database with `pg_restore --no-owner`, and run `openmanus-rl migrate` on it",
         )
     if running is None:
         ensure_stack(settings)
         running = launch.find_running(home)
     if running is None:
         raise StackError(f"no stack runs in {home.root}; see `openmanus-rl status`")
-    return _Embedded(home=home, running=running, admin=admin_of(home, running.database_url))
+    admin = external_admin(running.database_url) if running.external else admin_of(home, running.database_url)
+    return _LocalStack(home=home, running=running, admin=admin)
 
 
 def _confirm(word: str, consequence: str, *, yes: bool) -> None:
@@ -159,7 +171,7 @@ def _confirm(word: str, consequence: str, *, yes: bool) -> None:
         raise typer.Abort
 
 
-def _restart(stack: _Embedded) -> None:
+def _restart(stack: _LocalStack) -> None:
     """Restart the stack, so that it prepares the restored database."""
     state = read_json(stack.home.state) or {}
     write_private_json(stack.home.state, state | {"system_schema_of": None})

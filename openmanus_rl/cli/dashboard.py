@@ -17,8 +17,8 @@ from openmanus_rl.errors import NotFoundError, SettingsError, StackError
 from openmanus_rl.local import launch
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.dashboard_export import export_dashboard
-from openmanus_rl.local.home import Home
 from openmanus_rl.local.owner import OWNER_EMAIL, sign_in_link
+from openmanus_rl.local.places import home_of
 from openmanus_rl.settings import Settings, key_kind, load_settings
 
 
@@ -50,7 +50,7 @@ def dashboard(
     if export is not None:
         _export(settings, export, base=base, force=force, as_json=as_json)
         return
-    running = launch.find_or_replace(Home(settings.home.resolve()))
+    running = launch.find_or_replace(home_of(settings))
     if names_another(settings, running):
         link, who = _hosted_link(settings, address, email)
     elif address is not None or email is not None:

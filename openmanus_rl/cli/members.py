@@ -4,67 +4,60 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 from rich.markup import escape
 
+from openmanus_rl.cli import audit, invitations
 from openmanus_rl.cli.console import output, print_json
+from openmanus_rl.cli.links import AddressOption, dashboard_address
 from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.cli.rendering import ago, new_table, print_table
+from openmanus_rl.cli.roles import ROLES, RoleOption, as_role, check_role
 from openmanus_rl.connections import get_client
 from openmanus_rl.errors import ConflictError, NotFoundError
-from openmanus_rl.managers.members import MemberManager
-from openmanus_rl.records.rows import Member
-from openmanus_rl.records.statuses import MemberRole
+from openmanus_rl.managers.members import Account, MemberManager
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Manage the members of the workspace. A viewer reads; an editor also records and changes its own runs; "
     "an admin changes everything. Requires the secret (service role) key.",
 )
+app.command("invite")(invitations.invite)
+app.command("invitations")(invitations.list_invitations)
+app.command("uninvite")(invitations.uninvite)
 
 WhoArgument = Annotated[str, typer.Argument(metavar="EMAIL|USER_ID", help="Email address or user id of the account.")]
 
-_ROLES = get_args(MemberRole)
 _EMAIL = re.compile(r"[^\s@]+@[^\s@]+")
 _LEAST_PASSWORD_LENGTH = 8
-
-
-def _check_role(role: str) -> str:
-    if role not in _ROLES:
-        raise typer.BadParameter(f"{role!r} is not a role; choose one of {', '.join(_ROLES)}")
-    return role
 
 
 @app.command("list")
 def list_members(as_json: JsonOption = False) -> None:
     """List all members and their roles."""
-    emails = {user["id"]: user.get("email") or "" for user in get_client().users.list_all()}
-    members: list[dict[str, Any]] = []
-    offset: int | None = 0
-    while offset is not None:
-        page = MemberManager.list_members(offset=offset)
-        members += [{**member, "email": emails.get(member["user_id"], "")} for member in page.rows]
-        offset = page.next_offset
+    members = MemberManager.list_accounts()
     if as_json:
         print_json(members)
         return
     if not members:
-        output.print("No members yet; add one with `openmanus-rl members add EMAIL --role editor`")
+        output.print("No members yet; invite one with `openmanus-rl members invite EMAIL --role editor`")
         return
-    table = new_table("id", "email", "role", "name", "joined")
+    table = new_table("id", "email", "role", "name", "joined", "last sign-in", "keys", right=("keys",))
     for member in members:
-        name = escape(member["display_name"] or "")
-        table.add_row(member["user_id"], escape(member["email"]), member["role"], name, ago(member["created_at"]))
+        name, email = escape(member["display_name"] or ""), escape(member["email"] or "")
+        seen = ago(member["last_sign_in_at"]) if member["last_sign_in_at"] else "never"
+        joined, keys = ago(member["created_at"]), str(member["keys"])
+        table.add_row(member["user_id"], email, member["role"], name, joined, seen, keys)
     print_table(table)
 
 
 @app.command()
 def add(
     who: WhoArgument,
-    role: Annotated[str, typer.Option("--role", help=f"One of {', '.join(_ROLES)}.", callback=_check_role)] = "viewer",
+    role: RoleOption = "viewer",
     password: Annotated[
         str | None,
         typer.Option("--password", help="Password of a new account. Default: a random one, printed once."),
@@ -102,7 +95,7 @@ def add(
                 hint=f"change it with `openmanus-rl members set-role {who} {role}`",
             )
         created = False
-    member = MemberManager.save_member(user["id"], _as_role(role), display_name=display_name)
+    member = MemberManager.save_member(user["id"], as_role(role), display_name=display_name)
     if as_json:
         print_json({**member, "email": user.get("email"), "account_created": created, "password": generated})
         return
@@ -114,7 +107,7 @@ def add(
 @app.command("set-role")
 def set_role(
     who: WhoArgument,
-    role: Annotated[str, typer.Argument(help=f"One of {', '.join(_ROLES)}.", callback=_check_role)],
+    role: Annotated[str, typer.Argument(help=f"One of {', '.join(ROLES)}.", callback=check_role)],
     as_json: JsonOption = False,
 ) -> None:
     """Change a member's role.
@@ -122,7 +115,7 @@ def set_role(
     \b
     openmanus-rl members set-role ada@example.org admin
     """
-    member = MemberManager.save_member(_find_member(who)["user_id"], _as_role(role))
+    member = MemberManager.save_member(_find_member(who)["user_id"], as_role(role))
     if as_json:
         print_json(member)
     else:
@@ -131,7 +124,7 @@ def set_role(
 
 @app.command()
 def remove(who: WhoArgument, as_json: JsonOption = False) -> None:
-    """Remove a member. The account and everything it recorded are kept.
+    """Remove a member, whose keys then work no more. The account and everything it recorded are kept.
 
     \b
     openmanus-rl members remove ada@example.org
@@ -144,14 +137,26 @@ def remove(who: WhoArgument, as_json: JsonOption = False) -> None:
         output.print(f"{escape(who)} is no longer a member")
 
 
-def _as_role(role: str) -> MemberRole:
-    found: MemberRole = next(known for known in _ROLES if known == role)
-    return found
+@app.command()
+def link(who: WhoArgument, address: AddressOption = None, as_json: JsonOption = False) -> None:
+    """Print a link that signs in as a member, valid once and for one day, e.g. when the password is forgotten.
+
+    \b
+    openmanus-rl members link ada@example.org
+    """
+    base = dashboard_address(address)
+    email, token = MemberManager.make_sign_in_token(_find_member(who)["user_id"])
+    made = f"{base}#token_hash={token}"
+    print_json({"email": email, "link": made}) if as_json else output.print(escape(made), soft_wrap=True)
 
 
-def _find_member(who: str) -> Member:
-    user = _find_user(who)
-    member = MemberManager.find_member(user["id"]) if user else None
+app.command("log")(audit.log)
+
+
+def _find_member(who: str) -> Account:
+    wanted = _checked(who).lower()
+    members = MemberManager.list_accounts()
+    member = next((one for one in members if wanted in (one["user_id"], (one["email"] or "").lower())), None)
     if member is None:
         raise NotFoundError(f"{who} is not a member", field="user_id", hint="see `openmanus-rl members list`")
     return member
@@ -159,13 +164,18 @@ def _find_member(who: str) -> Member:
 
 def _find_user(who: str) -> dict[str, Any] | None:
     """Return the account of an id or an address; None if the address has none yet."""
+    wanted = _checked(who)
+    return get_client().users.find_by_email(wanted) if "@" in wanted else get_client().users.get(wanted)
+
+
+def _checked(who: str) -> str:
+    """Return an e-mail address or a user's id as it is compared."""
     who = who.strip()
     if _EMAIL.fullmatch(who):
-        return get_client().users.find_by_email(who)
+        return who
     try:
-        user_id = UUID(who)
+        return str(UUID(who))
     except ValueError as error:
         raise typer.BadParameter(
             f"{who!r} is neither an email address nor a user id", param_hint="EMAIL|USER_ID"
         ) from error
-    return get_client().users.get(str(user_id))

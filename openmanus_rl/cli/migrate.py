@@ -1,4 +1,4 @@
-"""`migrate`: upgrade the schema of a database to this version."""
+"""`migrate`: set a database up, or upgrade its schema to this version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from openmanus_rl.cli.console import messages, output, print_json
 from openmanus_rl.errors import SettingsError
 from openmanus_rl.local import launch
-from openmanus_rl.local.assets import find_assets
+from openmanus_rl.local.assets import find_assets, find_deno
 from openmanus_rl.local.home import Home
 from openmanus_rl.settings import load_settings
 
@@ -27,19 +27,29 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List pending migrations without applying them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")] = False,
 ) -> None:
-    """Apply pending migrations to a database. Uses the same history table as the Supabase CLI."""
+    """Apply pending migrations to a database. Uses the same history table as the Supabase CLI.
+
+    In a Postgres that is not Supabase's, what a Supabase project has is made first: roles, the schemas auth and
+    storage, and the keys. No superuser is needed; if the role lacks a right, nothing is changed, and the statement that
+    grants it is printed.
+    """
     # Imported here because it loads every database client, which other commands do not need.
     from openmanus_rl.local import migrations
+    from openmanus_rl.local.external.setup import is_external, set_up
 
     url = database_url or _configured_database()
-    folder = find_assets().migrations
+    assets = find_assets()
+    folder = assets.migrations
 
     def on_apply(migration: Migration) -> None:
         messages.print(f"Applying {migration.path.name} …")
 
-    result = (
-        migrations.plan(url, folder=folder) if dry_run else migrations.migrate(url, folder=folder, on_apply=on_apply)
-    )
+    if dry_run:
+        result = migrations.plan(url, folder=folder)
+    elif is_external(url):
+        result = set_up(url, assets=assets, deno=find_deno(), on_apply=on_apply)
+    else:
+        result = migrations.migrate(url, folder=folder, on_apply=on_apply)
     names = [migration.path.name for migration in result.pending]
     if as_json:
         print_json(_report(result.applied, names, dry_run=dry_run))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +18,7 @@ __all__ = [
     "RewoundOption",
     "check_choice",
     "order_from",
+    "read_expiry",
     "read_json_or_text",
     "read_pair",
 ]
@@ -38,6 +41,21 @@ def order_from(sort: str, columns: Mapping[str, str]) -> str:
     name = sort.removeprefix("-")
     check_choice("--sort", name, list(columns))
     return f"-{columns[name]}" if sort.startswith("-") else columns[name]
+
+
+_DURATION = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def read_expiry(option: str, text: str, *, may_be_never: bool = False) -> datetime | None:
+    """Return the time that is 30m, 12h, 7d or 2w from now; None for `never`."""
+    if may_be_never and text == "never":
+        return None
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        also = " or never" if may_be_never else ""
+        raise typer.BadParameter(f"{text!r} is not a duration such as 12h, 7d{also}", param_hint=option)
+    return datetime.now(UTC) + timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 def read_pair(option: str, text: str) -> tuple[str, Any]:

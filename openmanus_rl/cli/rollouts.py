@@ -31,6 +31,7 @@ from openmanus_rl.cli.rendering import (
     shortened,
     status_text,
 )
+from openmanus_rl.managers.archives import ArchiveManager
 from openmanus_rl.managers.rewards import RewardManager
 from openmanus_rl.managers.rollouts import RolloutManager
 from openmanus_rl.managers.tool_calls import ToolCallManager
@@ -135,10 +136,16 @@ def show(
     """
     row = find_rollout(rollout)
     details = _read(row, turns=turns, start=start)
+    is_loaded = False
+    if not details["turns"] and row["training_run_id"] and ArchiveManager.find_archive(row["training_run_id"]):
+        is_loaded = sum(ArchiveManager.load_rollout(row["id"]).values()) > 0
+        details = _read(row, turns=turns, start=start)
     if as_json:
         print_json(details)
         return
     _print_head(row)
+    if is_loaded:
+        output.print("[dim]Its run is archived: the turns were loaded from the archive, for a day[/]")
     for turn in details["turns"]:
         _print_turn(turn, text_limit=None if full else _SHORT_TEXT)
     if details["next_from"] is not None:

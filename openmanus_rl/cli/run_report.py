@@ -87,6 +87,11 @@ def _print_head(run: RunOverview, counts: dict[str, Any], rewinds: list[int]) ->
         f"{counts['successful_rollouts']} successful ({percent(counts['success_rate'])})"
     )
     facts["Averages"] = f"reward {figure(counts['average_reward'])}, {figure(counts['average_steps'], digits=1)} turns"
+    if run["archive_status"] is not None:
+        facts["Archive"] = (
+            f"{run['archive_status']}: turns and metric points are in storage; "
+            f"`openmanus-rl archive restore {run['id']}` brings them back"
+        )
     if run["tags"]:
         facts["Tags"] = ", ".join(run["tags"])
     if run["config"]:

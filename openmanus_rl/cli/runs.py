@@ -17,7 +17,7 @@ from openmanus_rl.cli.run_report import gather, print_report
 from openmanus_rl.managers.checkpoints import ModelCheckpointManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.storage import StorageManager
-from openmanus_rl.managers.storage.buckets import EVALUATION_RESULTS, LOGS, MEDIA, MODEL_CHECKPOINTS
+from openmanus_rl.managers.storage.buckets import ARCHIVES, EVALUATION_RESULTS, LOGS, MEDIA, MODEL_CHECKPOINTS
 from openmanus_rl.records.rows import RunOverview
 from openmanus_rl.records.statuses import RunStatus
 
@@ -219,7 +219,7 @@ def _figures(run: RunOverview) -> dict[str, Any]:
 
 def _folders(run: RunOverview) -> list[tuple[str, str]]:
     """Return the storage paths of a run; call it before deleting the rows, because some contain checkpoint ids."""
-    folders = [(bucket, run["id"]) for bucket in (MODEL_CHECKPOINTS, LOGS, MEDIA)]
+    folders = [(bucket, run["id"]) for bucket in (MODEL_CHECKPOINTS, LOGS, MEDIA, ARCHIVES)]
     offset: int | None = 0
     while offset is not None:
         page = ModelCheckpointManager.list_checkpoints(training_run_id=run["id"], offset=offset)

@@ -15,6 +15,7 @@ from openmanus_rl.delivery.ending import end_on_sigterm
 from openmanus_rl.errors import SettingsError
 from openmanus_rl.settings import Settings, load_settings
 from openmanus_rl.spool.files import lock_file
+from openmanus_rl.transport.client import Client
 
 _logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ def main() -> None:
     os.nice(_NICENESS)
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     sys.setswitchinterval(_THREAD_SWITCH_SECONDS)
+    Client.program = "openmanus-rl-courier"
     root = Path(sys.argv[1])
     limits = _read_limits()
     ending = end_on_sigterm(grace_seconds=limits.grace_seconds, describe_rest=lambda: describe_rest(root))

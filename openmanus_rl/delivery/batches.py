@@ -8,7 +8,7 @@ from typing import Any
 from openmanus_rl.errors import InvalidInput, UnsupportedError
 from openmanus_rl.spool.files import LEASE_FIELD
 
-__all__ = ["Batch", "Load", "load_in_parts", "load_under_leases"]
+__all__ = ["Batch", "Load", "has_leases", "load_in_parts", "load_under_leases"]
 
 Batch = dict[str, list[dict[str, Any]]]
 """Records by kind."""
@@ -69,6 +69,12 @@ def load_under_leases(batch: Batch, load: LoadUnderLeases) -> list[dict[str, Any
     return refused
 
 
+def has_leases(batch: Batch) -> bool:
+    """Return whether a batch is a worker's."""
+    # All records of a worker have the field, others never do: the first of each kind tells.
+    return any(LEASE_FIELD in records[0] for records in batch.values() if records)
+
+
 def _rounds(batch: Batch) -> dict[str, int]:
     """Return, for each lease, how many other leases of its rollout come before it."""
     of_rollouts: dict[str, list[str]] = {}
@@ -88,8 +94,7 @@ def _without_leases(batch: Batch) -> tuple[Batch, list[str]]:
 
     The records themselves keep it: a refused one that is sent again must not be taken for somebody else's.
     """
-    # All records of a worker have the field, others never do: the first of each kind tells.
-    if not any(LEASE_FIELD in records[0] for records in batch.values() if records):
+    if not has_leases(batch):
         return batch, []
     leases = {record[LEASE_FIELD] for records in batch.values() for record in records if LEASE_FIELD in record}
     plain = {

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from openmanus_rl.delivery.batches import Batch, Load, load_in_parts, load_under_leases
+from openmanus_rl.delivery.batches import Batch, Load, has_leases, load_in_parts, load_under_leases
 from openmanus_rl.delivery.ending import Ending
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.delivery.uploads import Uploads, needs_storage
@@ -62,6 +62,17 @@ class Sink(Protocol):
     def storage(self) -> Storage: ...
     def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]: ...
     def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None: ...
+
+
+@runtime_checkable
+class SendingAhead(Protocol):
+    """A destination to which the next batch can be sent while it still writes the one before."""
+
+    most_bytes: int
+    """How many bytes of lines make a batch that it takes in one request."""
+
+    def prepare(self, batch: Batch) -> None: ...
+    def close(self) -> None: ...
 
 
 class Courier:
@@ -148,7 +159,7 @@ class Courier:
             try:
                 moved += self._deliver(spool, on_progress)
             except OpenManusError as error:
-                self._sink = None
+                self._disconnect()
                 self._tell(str(error))
                 raise
             except OSError as error:
@@ -165,7 +176,7 @@ class Courier:
             return 0
         self._routes[spool.folder] = route
         moved = 0
-        while lines := route.forward(self.load_from(spool)):
+        while lines := route.forward(self.load_from(spool), prepare=self._prepare, most_bytes=self._most_bytes()):
             moved += lines
             if on_progress is not None:
                 on_progress(spool, lines)
@@ -184,6 +195,7 @@ class Courier:
         for route in self._routes.values():
             route.let_go()
         self._routes.clear()
+        self._disconnect()
 
     def _retry_refused(self, spool: Spool, route: Route) -> None:
         """Retry records whose parent was missing, with growing pauses: another process may have delivered it."""
@@ -218,6 +230,21 @@ class Courier:
         if self._sink is None:
             self._sink = self._connect()
         return self._sink
+
+    def _disconnect(self) -> None:
+        sink, self._sink = self._sink, None
+        if isinstance(sink, SendingAhead):
+            sink.close()
+
+    def _prepare(self, batch: Batch) -> None:
+        """Send a batch ahead, where that is possible; called while the one before is loaded."""
+        sink = self._sink
+        if isinstance(sink, SendingAhead) and not needs_storage(batch) and not has_leases(batch):
+            sink.prepare(batch)
+
+    def _most_bytes(self) -> int:
+        sink = self._sink
+        return sink.most_bytes if isinstance(sink, SendingAhead) else self._batch_bytes
 
     def _load(self, batch: Batch) -> list[dict[str, Any]]:
         return load_in_parts(batch, self._load_part)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openmanus_rl.connections import find_database_url, get_client
-from openmanus_rl.delivery.batches import Batch
 from openmanus_rl.delivery.courier import Sink
-from openmanus_rl.errors import BadResponse, SettingsError, StackError, TransientError
+from openmanus_rl.delivery.http_sink import HttpSink
+from openmanus_rl.errors import SettingsError, StackError, TransientError
 from openmanus_rl.settings import Settings, load_settings
 from openmanus_rl.spool.roots import address_of, spool_root
 
@@ -88,24 +88,3 @@ class PostgresSink:
     def storage(self) -> Storage:
         """Storage for files; connected on demand, since most batches have none."""
         return self._client().storage
-
-
-class HttpSink:
-    """Sends batches to `ingest` over HTTP."""
-
-    def __init__(self, client: Client) -> None:
-        self.storage = client.storage
-        self._client = client
-
-    def load(self, batch: Batch, leases: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Write a batch in one transaction and return what was refused."""
-        answer = self._client.rpc("ingest", {"batch": batch, "leases": list(leases) or None}, retryable=False)
-        refused = answer.get("refused") if isinstance(answer, dict) else None
-        if not isinstance(refused, list):
-            # Treating it as success would drop records that were not stored.
-            raise BadResponse("call ingest: the answer does not say what was refused")
-        return refused
-
-    def interrupt(self, entries: dict[str, list[list[str]]], reason: str) -> None:
-        """Mark everything that an ended process left running as interrupted."""
-        self._client.rpc("interrupt", {"entries": entries, "reason": reason}, retryable=False)

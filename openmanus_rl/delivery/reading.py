@@ -28,7 +28,7 @@ Record = dict[str, Any]
 # Parts of turns that have tables of their own.
 _OF_TURNS = ("tool_calls", "observations", "generations", "rewards")
 # Kinds that a rewind of the run hides, even if they are delivered after it.
-_ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts")
+_ON_TIMELINES = ("training_steps", "model_checkpoints", "evaluations", "rollouts", "media")
 _DATED = ("training_runs", "training_steps", "rollouts", "evaluations", "model_checkpoints", "media")
 _MOST_OF_A_KIND = 2**20
 _BYTES_PER_SEGMENT = 2**40

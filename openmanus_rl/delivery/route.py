@@ -6,12 +6,13 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from openmanus_rl.delivery.batches import Load
+from openmanus_rl.delivery.batches import Batch, Load
 from openmanus_rl.delivery.ends import load_with_ends, without_refused
 from openmanus_rl.delivery.reading import SpoolBatch, SpoolReader
 from openmanus_rl.delivery.resending import resend
@@ -22,7 +23,9 @@ from openmanus_rl.spool.refusals import count_places, identity, name_of
 from openmanus_rl.spool.run_state import note_delivered
 from openmanus_rl.spool.spools import DONE_SUFFIX, Progress, Spool
 
-__all__ = ["Route"]
+__all__ = ["Prepare", "Route"]
+
+Prepare = Callable[[Batch], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -55,15 +58,19 @@ class Route:
         except (BlockingIOError, FileNotFoundError):
             return None
 
-    def forward(self, load: Load) -> int:
-        """Deliver the next batch and save the progress; return its number of lines, 0 at the end."""
+    def forward(self, load: Load, *, prepare: Prepare | None = None, most_bytes: int | None = None) -> int:
+        """Deliver the next batch and save the progress; return its number of lines, 0 at the end.
+
+        The batch after it, if there is one already, is read and passed to `prepare` meanwhile.
+        """
         progress = self._spool.progress
-        batch = self._next_batch(progress)
+        size_bytes = min(self._batch_bytes, most_bytes or self._batch_bytes)
+        batch = self._next_batch(progress, size_bytes)
         if batch is None:
             return 0
         # If much is pending, read it while this batch is loaded; if little is, more may be written meanwhile.
         if self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
-            self._ahead = _ahead.submit(self._reader.read, self._batch_bytes)
+            self._ahead = _ahead.submit(_read_ahead, self._reader, size_bytes, prepare)
         try:
             refusals = load_with_ends(batch.records, load) if batch.records else []
         except (OpenManusError, OSError):
@@ -110,14 +117,14 @@ class Route:
         """Return whether this many bytes have been written since the last batch."""
         return self._reader is not None and self._reader.has_waiting(size_bytes)
 
-    def _next_batch(self, progress: Progress) -> SpoolBatch | None:
+    def _next_batch(self, progress: Progress, size_bytes: int) -> SpoolBatch | None:
         ahead, self._ahead = self._ahead, None
         try:
             if ahead is not None and (batch := ahead.result()) is not None:
                 return batch
             if self._reader is None:
                 self._reader = SpoolReader(self._spool.folder, progress.position)
-            return self._reader.read(self._batch_bytes)
+            return self._reader.read(size_bytes)
         except OSError:
             self._reader = None
             raise
@@ -223,6 +230,13 @@ class Route:
         """Send refused records again and return how many were stored."""
         self._kept = None
         return resend(self._spool, entries, load)
+
+
+def _read_ahead(reader: SpoolReader, size_bytes: int, prepare: Prepare | None) -> SpoolBatch | None:
+    batch = reader.read(size_bytes)
+    if batch is not None and batch.records and prepare is not None:
+        prepare(batch.records)
+    return batch
 
 
 def _is_heartbeat(entry: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,6 +73,10 @@ class Uploads:
                 refused[place] = str(error)
             else:
                 targets |= {place: target} if target is not None else {}
+        if targets and batch.get("training_runs"):
+            # Row level security asks whose the run is, so that it has to be there before its files. It is loaded again
+            # with the rest of its batch, which changes nothing.
+            load({"training_runs": _first_of_each(batch["training_runs"])})
         outcomes = self._send_all(list(dict.fromkeys(targets.values())), folder, storage)
         facts: dict[Place, Facts] = {}
         for place, target in targets.items():
@@ -152,6 +156,15 @@ def _upload(target: Target, source: FileSource, storage: Storage) -> None:
         # The path contains the checksum, so the file that is there has the same content.
         if target.overwrite:
             raise
+
+
+def _first_of_each(records: Sequence[Any]) -> list[Any]:
+    """Return the first record of each row: the one that makes it."""
+    first: dict[Any, Any] = {}
+    for record in records:
+        if isinstance(record, dict):
+            first.setdefault(record.get("id"), record)
+    return list(first.values())
 
 
 def _records_in(batch: Batch) -> Iterator[tuple[Place, dict[str, Any]]]:

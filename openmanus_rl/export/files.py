@@ -65,6 +65,7 @@ def _copy(
     client: Client | None,
 ) -> int:
     reader = Reader(client or get_client(), selection, on_progress=on_progress)
+    reader.check_archived(kind)
     with writer_type(stream, KINDS[kind]) as writer:
         for row in islice(reader.read(kind), selection.limit):
             writer.write(row)

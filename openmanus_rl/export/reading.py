@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+from openmanus_rl.errors import ConflictError
 from openmanus_rl.export.chats import chat_of
 from openmanus_rl.export.kinds import KINDS, columns_of, shaped
 from openmanus_rl.export.paging import pages
@@ -32,6 +34,12 @@ _PARTS_PER_PAGE = 200
 _CHUNKS_PER_PAGE = 10
 
 
+# Rows of these are moved when a run is archived.
+_ARCHIVED_KINDS = ("turns", "metrics", "chats")
+
+_logger = logging.getLogger(__name__)
+
+
 class Reader:
     """Yields the rows of each kind that match a selection."""
 
@@ -51,6 +59,28 @@ class Reader:
         }
         for row in readers[kind]():
             yield shaped(row, KINDS[kind])
+
+    def check_archived(self, kind: str) -> None:
+        """Raise an error if the rows of a selected run are in an archive; warn if those of some run are."""
+        if kind not in _ARCHIVED_KINDS:
+            return
+        selected = [Filter.in_("id", list(self._selection.run_ids))] if self._selection.run_ids else []
+        # Those that were loaded to be read are there in part.
+        is_archived = Filter.eq("archive_status", "archived")
+        filters = [is_archived, *selected]
+        page = self._client.select("training_runs", columns="id,name", filters=filters, limit=1, count=True)
+        if not page.rows:
+            return
+        first, total = page.rows[0], page.total or 1
+        message = (
+            f"{first['name']}: its {kind} are in an archive, not in the database"
+            if selected
+            else f"{kind} of {total} archived runs, such as {first['name']}, are not in this export"
+        )
+        hint = f"`openmanus-rl archive restore {first['id']}` brings them back; DuckDB reads the archive itself"
+        if selected:
+            raise ConflictError(f"run {message}", field="run", hint=hint)
+        _logger.warning("%s; %s", message, hint)
 
     def _runs(self) -> Iterator[Row]:
         for page in self._run_pages(columns_of(KINDS["runs"])):

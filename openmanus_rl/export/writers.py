@@ -131,6 +131,7 @@ def _arrow_type(kind: Any) -> Any:
         "integers": pyarrow.list_(pyarrow.int64()),
         "numbers": pyarrow.list_(pyarrow.float64()),
         "booleans": pyarrow.list_(pyarrow.bool_()),
+        "times": pyarrow.list_(pyarrow.timestamp("us", tz="UTC")),
     }
     return types[kind]
 
@@ -142,7 +143,7 @@ def _weight(value: Any) -> int:
     if isinstance(value, dict):
         return _ROW_BYTES + sum(_weight(part) for part in value.values())
     if isinstance(value, list):
-        return sum(_weight(part) for part in value)
+        return 8 * len(value) + (sum(map(_weight, value)) if value and isinstance(value[0], (str, dict)) else 0)
     return 0
 
 

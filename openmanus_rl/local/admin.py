@@ -1,4 +1,7 @@
-"""Superuser access to the embedded database, for operations on all of it: dump, load, swap, reset."""
+"""Access to a whole database, for operations on all of it: dump, load, swap, reset.
+
+To the embedded one as its superuser, to an external one as the role that owns what was set up.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, ports
 from openmanus_rl.local.home import Home, read_json
 from openmanus_rl.transport.postgres import PostgresConnection, session
+from openmanus_rl.transport.postgres_names import resolved_options, with_options
 
 DATABASE = "postgres"
 
@@ -33,6 +37,16 @@ class Admin:
 
     def url(self, database: str = DATABASE) -> str:
         return f"postgresql://{cluster.SUPERUSER}:{self.password}@{ports.HOST}:{self.port}/{database}"
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The schemas that are ours; none stands for all of them."""
+        return ()
+
+    @property
+    def dump_arguments(self) -> list[str]:
+        """What is to be dumped, for `pg_dump`."""
+        return [DATABASE]
 
     def session(self, database: str = DATABASE, *, attempt: str) -> AbstractContextManager[PostgresConnection]:
         """Open a connection in autocommit mode without a statement timeout, for long operations."""
@@ -76,6 +90,41 @@ class Admin:
             "PGAPPNAME": "openmanus-rl",
             "PGOPTIONS": "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0",
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAdmin(Admin):
+    """Access to an external database as its owner."""
+
+    database_url: str = ""
+
+    def __repr__(self) -> str:
+        return f"ExternalAdmin(port={self.port})"  # A traceback must not carry secrets.
+
+    def url(self, database: str = DATABASE) -> str:  # noqa: ARG002
+        return self.database_url
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        return ("public", "internal", "auth", "storage", "extensions", "supabase_migrations")
+
+    @property
+    def dump_arguments(self) -> list[str]:
+        address = with_options(self.database_url, password=None)
+        # Not every server that may restore it was built with the same methods of compression.
+        return ["--no-toast-compression", *(f"--schema={name}" for name in self.schemas), f"--dbname={address}"]
+
+    def _libpq(self) -> dict[str, str]:
+        return {"PGPASSWORD": self.password, "PGAPPNAME": "openmanus-rl"}
+
+
+def external_admin(database_url: str) -> ExternalAdmin:
+    """Return access to an external database."""
+    with session(database_url, attempt="connect to the database") as connection:
+        password = resolved_options(connection).get("password", "")
+        port = connection.info.port
+    folder = cluster.installed_binaries().folder
+    return ExternalAdmin(port=port, password=password, folder=folder, database_url=database_url)
 
 
 def admin_of(home: Home, database_url: str) -> Admin:

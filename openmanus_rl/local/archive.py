@@ -51,6 +51,10 @@ class ArchiveWriter:
         with open(path, "rb") as source:
             self._add(name, source, os.fstat(source.fileno()).st_size)
 
+    def add_sized(self, name: str, source: IO[bytes], size: int) -> None:
+        """Add the content of a stream of known size; one that ends earlier is an error."""
+        self._add(name, source, size)
+
     def add_stream(self, name: str, source: IO[bytes]) -> None:
         """Add the content of a stream of unknown size; its header is written afterwards, in space reserved for it."""
         file: Any = self._tar.fileobj

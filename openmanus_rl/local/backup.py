@@ -1,4 +1,4 @@
-"""Back up the embedded stack while it runs."""
+"""Back up the stack of this machine while it runs: its database, and the files that are here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from openmanus_rl.errors import StackError
 from openmanus_rl.local import archive
 from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.archive import DATABASE, FORMAT, FORMAT_VERSION, HEADER, MANIFEST, ArchiveWriter
+from openmanus_rl.local.contents import HOLD_LOCK, contents_elsewhere
 from openmanus_rl.local.home import Home
+from openmanus_rl.transport.contents import GatewayContents
 from openmanus_rl.transport.postgres import PostgresConnection
 
 _SNAPSHOT_ATTEMPTS = 20
@@ -32,6 +34,10 @@ join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind = 'r' and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
   and not exists (select from pg_catalog.pg_depend d where d.objid = c.oid and d.deptype = 'e')
 order by 1
+"""
+SIZES = """
+select version::text, max((metadata ->> 'size')::bigint) from storage.objects where version is not null
+group by version order by version
 """
 VERSIONS = "select distinct version::text from storage.objects where version is not null"
 
@@ -62,9 +68,11 @@ def take_backup(
     """Write a consistent copy of the database and its stored files, verify it, and return its manifest."""
     _require_target(target, overwrite=overwrite)
     _drop_left_over(home)
+    elsewhere = contents_elsewhere(home, admin)
     try:
-        with _held_snapshot(home, admin) as (connection, snapshot):
-            _write(admin, connection, snapshot, target, progress)
+        held = _held_snapshot(home, admin) if elsewhere is None else _snapshot_without_removals(admin)
+        with held as (connection, snapshot):
+            _write(admin, connection, snapshot, target, progress, elsewhere)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StackError(
@@ -72,6 +80,9 @@ def take_backup(
                 "free some space, or choose another disk"
             ) from error
         raise StackError(f"{target} could not be written: {error.strerror or error}") from error
+    finally:
+        if elsewhere is not None:
+            elsewhere.close()
     progress.phase("Checking the file", target.stat().st_size)
     try:
         return archive.check_archive(target, moved=progress.moved)
@@ -90,40 +101,84 @@ def _require_target(target: Path, *, overwrite: bool) -> None:
 
 
 def _write(
-    admin: Admin, connection: PostgresConnection, snapshot: Snapshot, target: Path, progress: BackupProgress
+    admin: Admin,
+    connection: PostgresConnection,
+    snapshot: Snapshot,
+    target: Path,
+    progress: BackupProgress,
+    elsewhere: GatewayContents | None,
 ) -> None:
     about = {"version": __version__, "made_at": datetime.now(UTC).isoformat(timespec="seconds")}
     with archive.new_archive(target, moved=progress.moved) as writer:
         writer.add_json(HEADER, {"format": FORMAT, "format_version": FORMAT_VERSION} | about)
         progress.phase("Writing the database")
         _dump(admin, snapshot, writer)
-        manifest = about | _describe(connection) | {"missing": snapshot.missing}
-        files = [snapshot.held / version for version in snapshot.versions]
-        progress.phase("Writing the files", sum(path.stat().st_size for path in files))
-        for path in files:
-            writer.add_file(f"storage/{path.name}", path)
-        writer.add_json(MANIFEST, manifest | {"members": dict(writer.members)})
+        described = about | _describe(connection, admin)
+        if elsewhere is None:
+            _add_held_files(snapshot, writer, progress)
+        else:
+            _add_contents(connection, snapshot, writer, progress, elsewhere)
+        manifest = described | {"missing": snapshot.missing, "members": dict(writer.members)}
+        writer.add_json(MANIFEST, manifest)
+
+
+def _add_held_files(snapshot: Snapshot, writer: ArchiveWriter, progress: BackupProgress) -> None:
+    files = [snapshot.held / version for version in snapshot.versions]
+    progress.phase("Writing the files", sum(path.stat().st_size for path in files))
+    for path in files:
+        writer.add_file(f"storage/{path.name}", path)
+
+
+def _add_contents(
+    connection: PostgresConnection,
+    snapshot: Snapshot,
+    writer: ArchiveWriter,
+    progress: BackupProgress,
+    elsewhere: GatewayContents,
+) -> None:
+    sizes = connection.execute(SIZES.encode()).fetchall()
+    progress.phase("Writing the files", sum(size for _, size in sizes))
+    for version, size in sizes:
+        with elsewhere.reading(version, size) as content:
+            if content is None:
+                snapshot.missing.append(version)
+            else:
+                writer.add_sized(f"storage/{version}", content, size)
 
 
 def _dump(admin: Admin, snapshot: Snapshot, writer: ArchiveWriter) -> None:
-    options = [f"--snapshot={snapshot.id}", "--format=custom", "--no-password", "postgres"]
+    options = [f"--snapshot={snapshot.id}", "--format=custom", "--no-password", *admin.dump_arguments]
     with admin.running("pg_dump", *options, stdout=subprocess.PIPE, attempt="back up the database") as process:
         assert process.stdout is not None
         writer.add_stream(DATABASE, process.stdout)
 
 
-def _describe(connection: PostgresConnection) -> dict[str, Any]:
+def _describe(connection: PostgresConnection, admin: Admin) -> dict[str, Any]:
     """Return the versions, roles and row counts at the snapshot, which a restore verifies."""
-    tables = [row[0] for row in connection.execute(TABLES)]
+    schemas = list(admin.schemas)
+    tables = [row[0] for row in connection.execute(TABLES) if not schemas or row[0].split(".")[0] in schemas]
     rows = {table: _single(connection, f"select count(*) from {table}") for table in tables}
     roles = [row[0] for row in connection.execute("select rolname from pg_catalog.pg_roles where rolname !~ '^pg_'")]
     latest = "select max(version) from supabase_migrations.schema_migrations"
     return {
         "postgres_version": _single(connection, "show server_version"),
         "migration": _single(connection, latest),
-        "roles": sorted(roles),
+        "roles": sorted(roles) if not schemas else _roles_named(connection, schemas),
         "rows": rows,
+        "external": bool(schemas),
     }
+
+
+def _roles_named(connection: PostgresConnection, schemas: list[str]) -> list[str]:
+    """Return the roles that are granted something in some schemas; a server has others, which are not ours to tell."""
+    rows = connection.execute(
+        "select distinct g.grantee::regrole::text from pg_catalog.pg_namespace n"
+        " left join pg_catalog.pg_class c on c.relnamespace = n.oid"
+        " cross join lateral (select * from aclexplode(n.nspacl) union select * from aclexplode(c.relacl)) g"
+        " where n.nspname = any (%s) and g.grantee <> 0 order by 1",
+        [schemas],
+    )
+    return [row[0] for row in rows]
 
 
 def _single(connection: PostgresConnection, statement: str) -> Any:
@@ -149,6 +204,18 @@ def _held_snapshot(home: Home, admin: Admin) -> Iterator[tuple[PostgresConnectio
                 connection.execute("rollback")
     finally:
         shutil.rmtree(held, ignore_errors=True)
+
+
+@contextmanager
+def _snapshot_without_removals(admin: Admin) -> Iterator[tuple[PostgresConnection, Snapshot]]:
+    """Take a snapshot of the database, and let no gateway remove a content that it references meanwhile."""
+    with admin.session(attempt="back up the database") as connection:
+        # Before the snapshot: what is removed now was deleted earlier, and the snapshot does not reference it.
+        connection.execute("select pg_advisory_lock(%s)", [HOLD_LOCK])
+        connection.execute("begin isolation level repeatable read read only")
+        exported = str(_single(connection, "select pg_export_snapshot()"))
+        yield connection, Snapshot(id=exported, held=Path(), versions=[])
+        connection.execute("commit")
 
 
 def _hold(home: Home, connection: PostgresConnection, held: Path) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Find the embedded stack, or start it in the background."""
+"""Find the stack of this machine, embedded or on an external database, or start it in the background."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import openmanus_rl
 from openmanus_rl.errors import StackError
+from openmanus_rl.local.external.database import database_of
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.progress import SilentProgress
 from openmanus_rl.settings import Settings, load_settings
@@ -33,13 +34,13 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStack:
-    """How to reach the running embedded stack."""
+    """How to reach the running stack of this machine."""
 
     url: str
     publishable_key: str
     secret_key: str
     database_url: str
-    """Connects as the recorder's role, which can only read and write records."""
+    """Connects as the recorder's role, which can only read and write records; if external, as the settings say."""
     home: Path
     version: str
 
@@ -52,26 +53,29 @@ class EmbeddedStack:
 
 
 def ensure_stack(settings: Settings | None = None) -> EmbeddedStack:
-    """Return the running embedded stack; start it in the background if none runs."""
+    """Return the running stack of this machine; start it in the background if none runs."""
     settings = settings or load_settings()
-    stack = find_stack(settings.home)
+    home, what = settings.stack_home, _name(settings)
+    stack = find_stack(home)
     if stack is not None:
         _warn_about_version(stack)
         return stack
     if not settings.autostart:
         raise StackError(
-            f"no embedded stack runs in {settings.home}, and OPENMANUS_RL_AUTOSTART=0 forbids starting one",
+            f"{what.replace('the', 'no', 1)} runs in {home}, and OPENMANUS_RL_AUTOSTART=0 forbids starting one",
             hint="run `openmanus-rl up`, unset OPENMANUS_RL_AUTOSTART, or set SUPABASE_URL and its keys",
         )
-    started = _start(settings.home)
-    stack = find_stack(settings.home)
+    started = _start(settings)
+    stack = find_stack(home)
     if stack is None:
-        raise StackError(
-            f"the embedded stack in {settings.home} stopped right after it started; see the folder `logs` in it"
-        )
+        raise StackError(f"{what} in {home} stopped right after it started; see the folder `logs` in it")
     if started:
-        print(f"openmanus-rl: started the embedded stack at {stack.url}; data in {settings.home}", file=sys.stderr)
+        print(f"openmanus-rl: started {what} at {stack.url}; data in {home}", file=sys.stderr)
     return stack
+
+
+def _name(settings: Settings) -> str:
+    return f"the gateway of {settings.database_address}" if settings.is_external else "the embedded stack"
 
 
 def find_stack(home: Path) -> EmbeddedStack | None:
@@ -89,9 +93,12 @@ def find_stack(home: Path) -> EmbeddedStack | None:
 
 
 def is_own_stack(home: Path, url: str, secret_key: str) -> bool:
-    """Return whether a URL and a secret key belong to this home's stack, running or not."""
-    keys, state = _read_object(home / "keys.json"), _read_object(home / "state.json")
-    return keys.get("secret_key") == secret_key and urlsplit(url).port == state.get("gateway_port", 0)
+    """Return whether a URL and a secret key belong to a stack of this home, running or not."""
+    for folder in (home, *sorted(home.glob("databases/*"))):
+        keys, state = _read_object(folder / "keys.json"), _read_object(folder / "state.json")
+        if keys.get("secret_key") == secret_key and urlsplit(url).port == state.get("gateway_port", 0):
+            return True
+    return False
 
 
 def _stack_in(home: Path) -> EmbeddedStack | None:
@@ -138,15 +145,16 @@ class _Notes(SilentProgress):
         print(f"openmanus-rl: {text}", file=sys.stderr)
 
 
-def _start(home: Path) -> bool:
+def _start(settings: Settings) -> bool:
     """Start a stack in the background; return False if another process started one first."""
     # Imported here because it is slow, and needed only if a stack must be started.
     from openmanus_rl.local.launch import start_detached
 
     try:
-        return start_detached(Home(home), port=None, progress=_Notes())[1]
+        database = database_of(settings)
+        return start_detached(Home(settings.stack_home), port=None, progress=_Notes(), database=database)[1]
     except StackError as error:
-        raise StackError(f"the embedded stack did not start: {error.message}") from error
+        raise StackError(f"{_name(settings)} did not start: {error.message}") from error
 
 
 def _read(path: Path) -> dict[str, str] | None:

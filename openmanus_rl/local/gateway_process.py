@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from openmanus_rl._object_storage import S3Storage
 from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
-from openmanus_rl.local import ports
+from openmanus_rl.local import ports, serving
 from openmanus_rl.local.assets import Assets
 from openmanus_rl.local.home import Home
-from openmanus_rl.local.keys import Keys
+from openmanus_rl.local.keys import ApiKeys
 from openmanus_rl.local.processes import end_at_once, processes_in
+from openmanus_rl.local.serving import Serving
 
 _logger = logging.getLogger(__name__)
 
@@ -29,6 +31,10 @@ SERVICE_SETTINGS = ("FIRECRAWL_API_KEY", "FIRECRAWL_API_URL")
 _VARIABLES = (
     "GATEWAY_PORT",
     "DATABASE_URL",
+    "DATABASE_SOCKET",
+    "DATABASE_TLS",
+    "DATABASE_AUTHORITIES",
+    "DATABASE_PROOF",
     "SUPABASE_URL",
     "SUPABASE_PUBLISHABLE_KEY",
     "SUPABASE_SECRET_KEY",
@@ -36,8 +42,38 @@ _VARIABLES = (
     "STORAGE_DIR",
     "DASHBOARD_DIR",
     "OPENMANUS_RL_VERSION",
+    *serving.VARIABLES,
     *SERVICE_SETTINGS,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Over what the gateway reaches Postgres."""
+
+    host: str = ports.HOST
+    socket_path: str | None = None
+    tls: str = "disable"
+    """As libpq's `sslmode`: `disable`, `require`, `verify-ca` or `verify-full`."""
+    authorities: str | None = None
+    """The certificates to trust, as PEM; None stands for those of the system."""
+    scram_only: bool = True
+    """Whether the server must prove with SCRAM that it knows the password."""
+
+    def variables(self) -> dict[str, str]:
+        """Return the settings of the gateway."""
+        return {
+            "DATABASE_SOCKET": self.socket_path or "",
+            "DATABASE_TLS": self.tls,
+            "DATABASE_AUTHORITIES": self.authorities or "",
+            "DATABASE_PROOF": "scram" if self.scram_only else "none",
+        }
+
+    def permission(self, port: int) -> str:
+        """Return the address, as Deno's permissions name it."""
+        if self.socket_path:
+            return f"unix:{self.socket_path}"
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +83,17 @@ class GatewayConfig:
     home: Home
     assets: Assets
     deno: str
-    keys: Keys
+    keys: ApiKeys
     database_url: str
     postgres_port: int
     version: str
+    reach: Reach = Reach()
     services: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Those of `SERVICE_SETTINGS` that are set."""
+    serving: Serving | None = None
+    """How other machines reach it; None for a stack of this machine alone."""
+    object_storage: S3Storage | None = None
+    """Where objects are kept, if not in the home."""
 
 
 class GatewayProcess:
@@ -159,6 +200,25 @@ def initialise(config: GatewayConfig) -> None:
         raise StackError(f"the gateway could not create its system schema: {_last_lines(done.stderr)}")
 
 
+def system_schema(assets: Assets, deno: str) -> list[str]:
+    """Return the statements that create, in another Postgres, what a Supabase project has before any migration."""
+    download(assets, deno, show=_logger.info)
+    done = subprocess.run(
+        [deno, "run", "--no-prompt", "--cached-only", *_sources(assets), "--ignore-env", str(assets.gateway), "schema"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd="/",
+        env=_deno_environment(None),
+    )
+    if done.returncode != 0:
+        raise StackError(f"the gateway could not describe its system schema: {_last_lines(done.stderr)}")
+    statements: list[str] = json.loads(done.stdout)
+    return statements
+
+
 def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
     """Download the packages of a checkout's gateway and report each; a bundled gateway needs none."""
     if assets.bundled or _is_cached(assets, deno):
@@ -194,13 +254,19 @@ def download(assets: Assets, deno: str, *, show: Callable[[str], None]) -> None:
 def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
     """Return the command line of a gateway action, with only the permissions that it uses."""
     assets = config.assets
-    network = f"--allow-net={ports.HOST}:{config.postgres_port}"
+    network = f"--allow-net={config.reach.permission(config.postgres_port)}"
     # Relative to the home, in which the process runs: Deno splits paths at commas.
     writable = config.home.storage.name
+    if config.reach.socket_path:
+        writable += f",{config.reach.socket_path}"
     readable = writable
     if action == "serve":
         # An environment is imported from any page of the internet: the function checks where its URL leads.
-        network = "--allow-net" if config.services else f"{network},{ports.HOST}:{port}"
+        hosts = {ports.HOST} | ({config.serving.host} if config.serving else set())
+        listening = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in sorted(hosts))
+        network = "--allow-net" if config.services else f"{network},{listening}"
+        if config.object_storage and not config.services:
+            network += f",{config.object_storage.address}"
         readable += f",{assets.dashboard}" if assets.dashboard else ""
     return [
         config.deno,
@@ -209,7 +275,7 @@ def command(config: GatewayConfig, action: str, *, port: int) -> list[str]:
         "--cached-only",
         *_sources(assets),
         network,
-        f"--allow-env={','.join(_VARIABLES)}",
+        f"--allow-env={','.join((*_VARIABLES, *_object_storage(config)))}",
         # Packages read other variables; without this, each access would end the process.
         "--ignore-env",
         f"--allow-read={readable}",
@@ -235,15 +301,25 @@ def environment(config: GatewayConfig, *, port: int) -> dict[str, str]:
         "SUPABASE_JWT_SECRET": config.keys.jwt_secret,
         "STORAGE_DIR": str(config.home.storage),
         "OPENMANUS_RL_VERSION": config.version,
+        **(config.serving.variables if config.serving else {}),
+        **config.reach.variables(),
         **config.services,
+        **_object_storage(config),
     }
+    if config.object_storage:
+        variables["DENO_TLS_CA_STORE"] = "mozilla,system"  # An S3 service of one's own may have a CA of one's own.
     if config.assets.dashboard:
         variables["DASHBOARD_DIR"] = str(config.assets.dashboard)
     return variables
 
 
+def _object_storage(config: GatewayConfig) -> dict[str, str]:
+    return config.object_storage.variables if config.object_storage else {}
+
+
 def _deno_environment(home: Home | None) -> dict[str, str]:
     variables = {"PATH": os.environ.get("PATH", os.defpath), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "TZ": "UTC"}
+    variables["DENO_TLS_CA_STORE"] = "mozilla,system"
     if home is not None:  # A bundle shares no packages with others: keep its compile cache in the home.
         return variables | {"HOME": str(home.root), "DENO_DIR": str(home.cache / "deno")}
     return variables | {name: os.environ[name] for name in ("HOME", "DENO_DIR", "XDG_CACHE_HOME") if name in os.environ}

@@ -12,12 +12,21 @@ from openmanus_rl.local.home import write_private_json
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """API keys, the signing secret of user tokens, and the password of each database role."""
+class ApiKeys:
+    """API keys, and the signing secret of user tokens."""
 
     publishable_key: str
     secret_key: str
     jwt_secret: str
+
+    def __repr__(self) -> str:
+        return "ApiKeys(…)"  # Keep secrets out of tracebacks and logs.
+
+
+@dataclass(frozen=True, slots=True)
+class Keys(ApiKeys):
+    """The keys of an embedded stack, with the password of each database role."""
+
     database_password: str
     superuser_password: str
     api_password: str
@@ -60,11 +69,15 @@ def renewed(keys: Keys) -> Keys:
 
 def new_keys() -> Keys:
     """Generate the keys of a new installation."""
-    return Keys(
+    return Keys(**asdict(new_api_keys()), **_new_passwords())
+
+
+def new_api_keys() -> ApiKeys:
+    """Generate the API keys of a new installation."""
+    return ApiKeys(
         publishable_key=f"sb_publishable_{secrets.token_urlsafe(24)}",
         secret_key=f"sb_secret_{secrets.token_urlsafe(32)}",
         jwt_secret=secrets.token_urlsafe(48),
-        **_new_passwords(),
     )
 
 

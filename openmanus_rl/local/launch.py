@@ -12,6 +12,7 @@ import psutil
 from openmanus_rl import _child
 from openmanus_rl._private import append_private
 from openmanus_rl.errors import StackError
+from openmanus_rl.local.external.database import ExternalDatabase
 from openmanus_rl.local.health import check_health
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.postgres import stop_left_over
@@ -46,8 +47,14 @@ def find_or_replace(home: Home) -> StackInfo | None:
     if running is None and supervisor_pid(home) is not None:
         # Another command is starting it, perhaps to replace a killed one.
         running = wait_for_other(home, progress=SilentProgress())
-    if running is None and find_crashed(home) is not None:
-        running, _ = start_detached(home, port=None, progress=SilentProgress())
+    if running is None and (crashed := find_crashed(home)) is not None:
+        if crashed.public_url is not None:
+            # Not replaced by a stack that only this machine could reach.
+            raise StackError(
+                f"the server of {home.root}, process {crashed.pid}, was killed",
+                hint="start it again: `systemctl restart openmanus-rl`, or `openmanus-rl serve` with its options",
+            )
+        running, _ = start_detached(home, port=None, progress=SilentProgress(), database=_database_of(crashed))
     return running
 
 
@@ -56,14 +63,20 @@ def starting_pid(home: Home) -> int | None:
     return supervisor_pid(home) if find_running(home) is None else None
 
 
-def start_detached(home: Home, *, port: int | None, progress: Progress) -> tuple[StackInfo, bool]:
+def _database_of(stack: StackInfo) -> ExternalDatabase | None:
+    return ExternalDatabase(stack.database_url) if stack.external else None
+
+
+def start_detached(
+    home: Home, *, port: int | None, progress: Progress, database: ExternalDatabase | None = None
+) -> tuple[StackInfo, bool]:
     """Ensure that a stack runs in the background; return it and whether this call started it."""
     home.prepare()
     for _ in range(_START_ATTEMPTS):
         running = wait_for_other(home, progress=progress)
         if running is not None:
             return require_same_port(running, port), False
-        if _spawn_supervisor(home, port=port, progress=progress):
+        if _spawn_supervisor(home, port=port, progress=progress, database=database):
             started = find_running(home)
             if started is not None:
                 return started, True
@@ -161,11 +174,15 @@ def require_same_port(running: StackInfo, port: int | None) -> StackInfo:
     return running
 
 
-def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bool:
+def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress, database: ExternalDatabase | None) -> bool:
     """Start a detached supervisor and report its progress; return False if another one started first."""
     reader, writer = os.pipe()
     command = _child.command("openmanus_rl.local", "--home", str(home.root), "--progress-fd", str(writer))
     command += ["--port", str(port)] if port is not None else []
+    variables = {}
+    if database is not None:
+        command += ["--external", *(["--migrate"] if database.migrate else [])]
+        variables["DATABASE_URL"] = database.url
     with append_private(home.supervisor_log) as log:
         # The log also receives uncaught errors of the interpreter.
         process = subprocess.Popen(
@@ -175,7 +192,7 @@ def _spawn_supervisor(home: Home, *, port: int | None, progress: Progress) -> bo
             stderr=log,
             start_new_session=True,
             pass_fds=(writer,),
-            env=_child.environment(),
+            env=_child.environment(**variables),
         )
     os.close(writer)
     try:

@@ -11,10 +11,11 @@ from pathlib import Path
 from openmanus_rl.errors import OpenManusError, SchemaMismatch, TransientError
 from openmanus_rl.local.history import Applied, Migration, require_known
 from openmanus_rl.transport.postgres import PostgresConnection, session
+from openmanus_rl.transport.postgres_names import quoted
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import translated
 
-__all__ = ["Applied", "Migration", "MigrationPlan", "find_migrations", "migrate", "plan", "require_known"]
+__all__ = ["Applied", "Migration", "MigrationPlan", "check", "find_migrations", "migrate", "plan", "require_known"]
 
 _FILE_NAME = re.compile(r"(?P<version>\d{14})_(?P<name>[A-Za-z0-9_\-]+)\.sql")
 # Short, to report a wrong address soon, and long enough for a server that is just starting.
@@ -63,16 +64,27 @@ def plan(database_url: str, *, folder: Path, place: str = "the database") -> Mig
         return _plan(connection, find_migrations(folder), place=place)
 
 
+def check(connection: PostgresConnection, *, folder: Path, place: str) -> MigrationPlan:
+    """Return the plan for the database of a connection, as `plan` does."""
+    return _plan(connection, find_migrations(folder), place=place)
+
+
 def migrate(
     database_url: str,
     *,
     folder: Path,
     on_apply: Callable[[Migration], None] = lambda _: None,
     place: str = "the database",
+    role: str | None = None,
 ) -> MigrationPlan:
-    """Apply the pending migrations, each in one transaction with its history row; return the plan that was executed."""
+    """Apply the pending migrations, each in one transaction with its history row; return the plan that was executed.
+
+    What they create belongs to the given role, or else to the one that connects.
+    """
     migrations = find_migrations(folder)
     with _connected(database_url) as connection:
+        if role is not None:
+            connection.execute(f"set role {quoted(role)}".encode())
         # Concurrent migrations would apply a file twice: the second waits, then finds nothing to do.
         connection.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
         try:

@@ -118,6 +118,8 @@ class PostgresProcess:
             "synchronous_commit": "on",
             "full_page_writes": "on",
             "password_encryption": "scram-sha-256",
+            # For live changes of tables.
+            "wal_level": "logical",
             # Errors are reported to the client; the values of failed statements do not belong in the log.
             "log_min_messages": "log",
             "log_min_error_statement": "panic",

@@ -7,10 +7,11 @@ from typing import Any
 from openmanus_rl.local import archive
 from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.home import Home
+from openmanus_rl.local.owner import note_operation
 from openmanus_rl.transport.postgres import PostgresConnection
 
-# Members are users of the installation, not recorded data.
-_KEPT = ("members",)
+# Members are users of the installation, not recorded data; and who did what is kept for good.
+_KEPT = ("members", "member_keys", "key_digests", "invitations", "invitation_digests", "audit_log")
 
 
 def count_records(admin: Admin) -> dict[str, int]:
@@ -38,6 +39,7 @@ def reset_record(home: Home, admin: Admin) -> None:
         # The row for records without a run is part of the schema.
         connection.execute(b"insert into public.activity (training_run_id) values (null)")
         removed = connection.execute(b"delete from storage.objects returning version::text").fetchall()
+        note_operation(connection, "record.reset")
     for (version,) in removed:
         if version and archive.STORED.fullmatch(f"storage/{version}"):
             (home.storage / version[:2] / version).unlink(missing_ok=True)

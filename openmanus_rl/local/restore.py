@@ -18,7 +18,10 @@ from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.archive import HashedStream
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.backup import VERSIONS, BackupProgress
+from openmanus_rl.local.contents import contents_elsewhere, current_location, discard, relocate, unswept
 from openmanus_rl.local.home import Home
+from openmanus_rl.local.owner import note_operation
+from openmanus_rl.transport.contents import GatewayContents
 from openmanus_rl.transport.postgres import PostgresConnection
 
 _NEW, _OLD = "restoring_", "before_restore_"
@@ -37,6 +40,7 @@ def restore_backup(
     new, old = f"{_NEW}{mark}", f"{_OLD}{mark}"
     with _alone(admin) as outside:
         _clear_left_over(home, admin, outside)
+        location = current_location(admin)
         outside.execute(f"create database {new} template template0".encode())
         try:
             progress.phase("Loading the database and the files", path.stat().st_size)
@@ -44,6 +48,9 @@ def restore_backup(
             progress.phase("Checking what was loaded")
             _compare(admin, new, manifest)
             migrations.migrate(admin.url(new), folder=find_assets().migrations, place=f"the database in {path}")
+            with admin.session(new, attempt="restore the database") as connection:
+                relocate(connection, location)
+                note_operation(connection, "record.restored")
             _copy_properties(outside, new)
             progress.phase("Swapping the databases")
             _swap(admin, outside, new=new, old=old)
@@ -91,17 +98,22 @@ def _alone(admin: Admin) -> Iterator[PostgresConnection]:
 
 def _load(home: Home, admin: Admin, path: Path, new: str, manifest: dict[str, Any], *, moved: archive.Moved) -> None:
     _make_roles(admin, manifest["roles"])
-    for name, content in archive.read_members(path, moved=moved):
-        if name == archive.DATABASE:
-            _load_database(admin, new, content)
-        elif match := archive.STORED.fullmatch(name):
-            _store(home, match[1], content)
-        else:
-            content.drain()
-            continue
-        # The file was checked before, but may have changed since.
-        if content.hexdigest() != manifest["members"][name]["sha256"]:
-            raise StackError(f"{path}: {name} changed while it was read; nothing was restored; try again")
+    elsewhere = contents_elsewhere(home, admin)
+    try:
+        for name, content in archive.read_members(path, moved=moved):
+            if name == archive.DATABASE:
+                _load_database(admin, new, content, keeps_owners=not manifest.get("external"))
+            elif match := archive.STORED.fullmatch(name):
+                _store(home, elsewhere, match[1], content)
+            else:
+                content.drain()
+                continue
+            # The file was checked before, but may have changed since.
+            if content.hexdigest() != manifest["members"][name]["sha256"]:
+                raise StackError(f"{path}: {name} changed while it was read; nothing was restored; try again")
+    finally:
+        if elsewhere is not None:
+            elsewhere.close()
 
 
 def _make_roles(admin: Admin, names: list[str]) -> None:
@@ -113,8 +125,13 @@ def _make_roles(admin: Admin, names: list[str]) -> None:
             connection.execute(f'create role "{quoted}" nologin'.encode())
 
 
-def _load_database(admin: Admin, new: str, content: HashedStream) -> None:
+def _load_database(admin: Admin, new: str, content: HashedStream, *, keeps_owners: bool) -> None:
     options = ["--exit-on-error", "--single-transaction", "--no-password", f"--dbname={new}"]
+    if not keeps_owners:
+        # The start that follows gives all to the owner of the embedded database.
+        options.append("--no-owner")
+        with admin.session(new, attempt="restore the database") as connection:
+            connection.execute(b"drop schema public")  # A dump of single schemas creates it.
     with admin.running("pg_restore", *options, stdin=subprocess.PIPE, attempt="restore the database") as process:
         assert process.stdin is not None
         for block in content.blocks():
@@ -122,8 +139,11 @@ def _load_database(admin: Admin, new: str, content: HashedStream) -> None:
     content.drain()
 
 
-def _store(home: Home, version: str, content: HashedStream) -> None:
+def _store(home: Home, elsewhere: GatewayContents | None, version: str, content: HashedStream) -> None:
     """Write a stored file; the content of a version never changes, so an existing file is the same."""
+    if elsewhere is not None:
+        elsewhere.write(version, content.blocks())
+        return
     folder = home.storage / version[:2]
     folder.mkdir(mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=f"{version}.", suffix=".uploading")
@@ -211,7 +231,7 @@ def _disconnect_all(admin: Admin, new: str, done: threading.Event) -> None:
 def _finish(home: Home, admin: Admin, outside: PostgresConnection, old: str) -> None:
     """Drop the replaced database, and delete the files that only it references."""
     with admin.session(old, attempt="list the files of the replaced database") as connection:
-        named_before = {row[0] for row in connection.execute(VERSIONS.encode())}
+        named_before = {row[0] for row in connection.execute(VERSIONS.encode())} | unswept(connection)
     outside.execute(f"drop database {old} with (force)".encode())
     _remove_unreferenced(home, admin, named_before)
 
@@ -227,6 +247,9 @@ def _undo(home: Home, admin: Admin, new: str, manifest: dict[str, Any]) -> None:
 def _remove_unreferenced(home: Home, admin: Admin, versions: set[str]) -> None:
     with admin.session(attempt="list the stored files") as connection:
         named = {row[0] for row in connection.execute(VERSIONS.encode())}
+        if current_location(admin) is not None:
+            discard(connection, versions - named)
+            return
     for version in versions - named:
         if archive.STORED.fullmatch(f"storage/{version}"):
             (home.storage / version[:2] / version).unlink(missing_ok=True)

@@ -32,6 +32,10 @@ class StackInfo:
     jwt_secret: str
     dashboard_url: str
     started_at: str
+    public_url: str | None = None
+    """What other machines call it, if it serves a team."""
+    external: str = ""
+    """The Postgres that somebody else runs; empty for the embedded one."""
 
     def __repr__(self) -> str:
         return f"StackInfo(pid={self.pid}, url={self.url!r})"  # A traceback must not carry secrets.
@@ -46,9 +50,10 @@ def read_stack(home: Home) -> StackInfo | None:
     content = read_json(home.stack)
     if content is None:
         return None
+    known = {field.name: content[field.name] for field in fields(StackInfo) if field.name in content}
     try:
-        return StackInfo(**{field.name: content[field.name] for field in fields(StackInfo)})
-    except KeyError:
+        return StackInfo(**known)
+    except TypeError:
         return None
 
 

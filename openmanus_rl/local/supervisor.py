@@ -1,4 +1,7 @@
-"""Starts Postgres and the gateway, restarts them if they end, and stops both in order."""
+"""Starts Postgres and the gateway, restarts them if they end, and stops both in order.
+
+Where somebody else runs Postgres, only the gateway is kept alive.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ import psutil
 
 from openmanus_rl.errors import OpenManusError
 from openmanus_rl.local import gateway_process
+from openmanus_rl.local.external.database import ExternalDatabase
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.logs import rotate_if_large
 from openmanus_rl.local.progress import Progress
+from openmanus_rl.local.serving import Serving
 from openmanus_rl.local.stack_file import StackInfo, read_stack
 from openmanus_rl.local.startup import Stack, start_stack
 from openmanus_rl.local.watch import Watch, watch
@@ -102,8 +107,18 @@ class KeptAlive:
 class Supervisor:
     """Runs a stack in this process until a stop signal; the caller holds the lock."""
 
-    def __init__(self, *, home: Home, port: int | None, version: str) -> None:
+    def __init__(
+        self,
+        *,
+        home: Home,
+        port: int | None,
+        version: str,
+        database: ExternalDatabase | None = None,
+        serving: Serving | None = None,
+    ) -> None:
         self._home = home
+        self._database = database
+        self._serving = serving
         self._port = port
         self._version = version
         self._stopping = False
@@ -123,6 +138,8 @@ class Supervisor:
                 version=self._version,
                 progress=progress,
                 stopping=lambda: self._stopping,
+                serving=self._serving,
+                database=self._database,
             )
             if stack is not None:
                 on_ready(self._publish(stack))
@@ -144,20 +161,23 @@ class Supervisor:
         return crashed.port
 
     def _publish(self, stack: Stack) -> StackInfo:
+        base = stack.base
         info = StackInfo(
             pid=os.getpid(),
             version=self._version,
             url=stack.url,
             port=stack.gateway.port,
-            database_url=stack.database_url,
-            recorder_url=stack.recorder_url,
-            postgres_port=stack.postgres.port,
-            postgres_version=stack.postgres_version,
-            publishable_key=stack.keys.publishable_key,
-            secret_key=stack.keys.secret_key,
-            jwt_secret=stack.keys.jwt_secret,
-            dashboard_url=f"{stack.url}/",
+            database_url=base.database_url,
+            recorder_url=base.recorder_url,
+            postgres_port=base.postgres_port,
+            postgres_version=base.postgres_version,
+            publishable_key=base.keys.publishable_key,
+            secret_key=base.keys.secret_key,
+            jwt_secret=base.keys.jwt_secret,
+            dashboard_url=f"{self._serving.public_url if self._serving else stack.url}/",
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            external=base.external,
+            public_url=self._serving.public_url if self._serving else None,
         )
         info.write(self._home)
         _logger.info("serving at %s, Postgres on port %d", info.url, info.postgres_port)
@@ -165,12 +185,13 @@ class Supervisor:
 
     def _keep_alive(self, stack: Stack) -> None:
         # Postgres first: the gateway needs it.
-        parts = [KeptAlive("Postgres", stack.postgres), KeptAlive("the gateway", stack.gateway)]
+        parts = [KeptAlive("Postgres", stack.postgres)] if stack.postgres is not None else []
+        parts.append(KeptAlive("the gateway", stack.gateway))
         watching = watch(
             stack.postgres,
             stack.gateway,
             url=stack.url,
-            database_url=stack.database_url,
+            database_url=stack.base.database_url,
             on_complaint=self._wake,
         )
         watching.start()
@@ -198,7 +219,8 @@ class Supervisor:
         _logger.info("stopping")
         self._home.stack.unlink(missing_ok=True)
         stack.gateway.stop()
-        stack.postgres.stop()
+        if stack.postgres is not None:
+            stack.postgres.stop()
         _logger.info("stopped")
 
     def _listen_to_signals(self) -> dict[signal.Signals, Any]:

@@ -76,6 +76,18 @@ class PostgresMonitor:
         return self._pid is not None and self._silent_since is None
 
 
+class ExternalMonitor:
+    """Knows whether a Postgres that somebody else runs accepts connections; it is theirs to restart."""
+
+    def __init__(self, *, answers: Callable[[], bool]) -> None:
+        self._answers = answers
+        self.healthy = True
+
+    def check(self, _now: float) -> None:
+        """Try to connect once."""
+        self.healthy = self._answers()
+
+
 class GatewayMonitor:
     """Distinguishes a gateway that hangs from one that is busy."""
 
@@ -137,7 +149,9 @@ class GatewayMonitor:
 class Watch(threading.Thread):
     """Checks both parts every few seconds, in a thread, because a check may block and the supervisor must not."""
 
-    def __init__(self, postgres: PostgresMonitor, gateway: GatewayMonitor, *, on_complaint: Callable[[], None]) -> None:
+    def __init__(
+        self, postgres: PostgresMonitor | ExternalMonitor, gateway: GatewayMonitor, *, on_complaint: Callable[[], None]
+    ) -> None:
         super().__init__(name="stack-watch", daemon=True)
         self._postgres = postgres
         self._gateway = gateway
@@ -177,11 +191,15 @@ class Watch(threading.Thread):
 
 
 def watch(
-    postgres: Watched, gateway: Watched, *, url: str, database_url: str, on_complaint: Callable[[], None]
+    postgres: Watched | None, gateway: Watched, *, url: str, database_url: str, on_complaint: Callable[[], None]
 ) -> Watch:
-    """Return a thread that checks a running stack."""
+    """Return a thread that checks a running stack; its Postgres is None where somebody else runs it."""
+
+    def answers() -> bool:
+        return postgres_answers(database_url)
+
     return Watch(
-        PostgresMonitor(postgres, answers=lambda: postgres_answers(database_url)),
+        ExternalMonitor(answers=answers) if postgres is None else PostgresMonitor(postgres, answers=answers),
         GatewayMonitor(
             gateway,
             alive=lambda: database_silence_seconds(url),
@@ -192,10 +210,12 @@ def watch(
     )
 
 
-def diagnose(url: str, database_url: str) -> str:
+def diagnose(url: str, database_url: str, *, external: str = "") -> str:
     """Return which part of an unhealthy stack does not respond."""
     if database_silence_seconds(url) is None:
         return "the gateway does not respond; its supervisor restarts it within half a minute if it hangs"
+    if external and not postgres_answers(database_url):
+        return f"{external} does not respond; the gateway goes on as soon as it does"
     if not postgres_answers(database_url):
         return "Postgres does not respond; its supervisor restarts it within a minute if it hangs"
     return (

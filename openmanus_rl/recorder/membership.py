@@ -38,7 +38,7 @@ Mode = Literal["online", "offline", "disabled"]
 _MODES: tuple[Mode, ...] = ("online", "offline", "disabled")
 # What a process that does not inherit this environment needs to find the same Supabase.
 _ADDRESS_VARIABLES = ("SUPABASE_URL", "SUPABASE_PROJECT_REF", "OPENMANUS_RL_HOME")
-_KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL")
+_KEY_VARIABLES = ("SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_KEY", "DATABASE_URL")
 
 
 @dataclass(frozen=True)

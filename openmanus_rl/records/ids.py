@@ -27,6 +27,7 @@ __all__ = [
     "creation_change_id",
     "environment_id",
     "evaluation_result_id",
+    "frame_id",
     "group_id",
     "is_derived",
     "new_id",
@@ -150,6 +151,11 @@ def group_id(parent: Id, number: int) -> str:
 def checkpoint_id(run: Id, number: int, *, step: int | None = None, rewinds: Sequence[int] = ()) -> str:
     """Return the id of a run's checkpoint, made at a step; of a run that was rewound, on its present timeline."""
     return _derived(run, f"checkpoint:{number}{_on_timeline(step, rewinds)}")
+
+
+def frame_id(run: Id, step: int, *, rewinds: Sequence[int] = ()) -> str:
+    """Return the id of a run's frame at a step; of a run that was rewound, on its present timeline."""
+    return _derived(run, f"frame:{step}{_on_timeline(step, rewinds)}")
 
 
 def evaluation_result_id(checkpoint: Id, environment: str, evaluation: Id | None, task: Id | None) -> str:

@@ -5,9 +5,9 @@
 
 from typing import Any, TypedDict
 
-from openmanus_rl.records.statuses import EvaluationKind, EvaluationStatus, JobBackend, JobStatus, MediaKind, MemberRole, OrchestratorState, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, SweepDirection, SweepMethod, SweepStatus, Verdict, Visibility, WorkerState
+from openmanus_rl.records.statuses import ActorKind, ArchiveStatus, EvaluationKind, EvaluationStatus, JobBackend, JobStatus, MediaKind, MemberRole, OrchestratorState, OverrideVerdict, RolloutSource, RolloutStatus, RunStatus, StepPhase, StepStatus, SweepDirection, SweepMethod, SweepStatus, Verdict, Visibility, WorkerState
 
-__all__ = ["ROW_TYPES", "AgentState", "Environment", "EnvironmentVersion", "Evaluation", "EvaluationResult", "Generation", "Job", "JobLog", "Media", "Member", "MetricChunk", "ModelCheckpoint", "Observation", "Orchestrator", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Sweep", "SweepTrial", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator", "Worker"]
+__all__ = ["ROW_TYPES", "AgentState", "Archive", "AuditLog", "Environment", "EnvironmentVersion", "Evaluation", "EvaluationResult", "Generation", "Invitation", "Job", "JobLog", "Media", "Member", "MemberKey", "MetricChunk", "ModelCheckpoint", "Observation", "Orchestrator", "Reward", "Rollout", "RolloutGroup", "RunOverview", "StatusChange", "Sweep", "SweepTrial", "Task", "ToolCall", "TrainingRun", "TrainingStep", "Validation", "ValidationOverride", "Validator", "Worker"]
 
 
 class Environment(TypedDict):
@@ -85,6 +85,7 @@ class TrainingRun(TypedDict):
     stop_requested_at: str | None
     heartbeat_at: str | None
     heartbeat_timeout_seconds: int
+    archive_status: ArchiveStatus | None
     visibility: Visibility
     owner_id: str | None
     started_at: str | None
@@ -393,6 +394,8 @@ class Media(TypedDict):
     height: int | None
     duration_ms: float | None
     metadata: Any
+    timeline: int
+    rewound_at: str | None
     owner_id: str | None
     created_at: str
 
@@ -544,6 +547,20 @@ class MetricChunk(TypedDict):
     updated_at: str
 
 
+class Archive(TypedDict):
+    """A row of archives."""
+
+    id: str
+    training_run_id: str
+    files: Any
+    row_counts: Any
+    figures: Any
+    archive_bytes: int
+    database_bytes: int
+    loaded_at: str | None
+    created_at: str
+
+
 class Member(TypedDict):
     """A row of members."""
 
@@ -552,6 +569,51 @@ class Member(TypedDict):
     display_name: str | None
     created_at: str
     updated_at: str
+
+
+class MemberKey(TypedDict):
+    """A row of member_keys."""
+
+    id: str
+    member_id: str
+    name: str
+    prefix: str
+    role: MemberRole
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class Invitation(TypedDict):
+    """A row of invitations."""
+
+    id: str
+    email: str
+    role: MemberRole
+    invited_by: str | None
+    created_at: str
+    expires_at: str
+    accepted_at: str | None
+    accepted_by: str | None
+    revoked_at: str | None
+
+
+class AuditLog(TypedDict):
+    """A row of audit_log."""
+
+    id: str
+    happened_at: str
+    action: str
+    actor_kind: ActorKind
+    actor_id: str | None
+    actor_name: str | None
+    key_id: str | None
+    key_name: str | None
+    subject: str | None
+    subject_id: str | None
+    subject_name: str | None
+    details: Any
 
 
 class StatusChange(TypedDict):

@@ -5,7 +5,7 @@
 
 from typing import Literal
 
-__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "EvaluationKind", "EvaluationStatus", "JobBackend", "JobStatus", "MediaKind", "MemberRole", "OrchestratorState", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "SweepDirection", "SweepMethod", "SweepStatus", "Verdict", "Visibility", "WorkerState"]
+__all__ = ["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", "ActorKind", "ArchiveStatus", "EvaluationKind", "EvaluationStatus", "JobBackend", "JobStatus", "MediaKind", "MemberRole", "OrchestratorState", "OverrideVerdict", "RolloutSource", "RolloutStatus", "RunStatus", "StepPhase", "StepStatus", "SweepDirection", "SweepMethod", "SweepStatus", "Verdict", "Visibility", "WorkerState"]
 
 RunStatus = Literal["pending", "running", "completed", "failed", "cancelled", "interrupted"]
 StepStatus = Literal["pending", "running", "completed", "failed", "interrupted"]
@@ -25,7 +25,9 @@ MediaKind = Literal["frame", "screenshot", "image", "video", "audio", "file"]
 Verdict = Literal["pass", "fail", "error"]
 OverrideVerdict = Literal["pass", "fail"]
 Visibility = Literal["private", "public"]
+ArchiveStatus = Literal["writing", "archived"]
 MemberRole = Literal["viewer", "editor", "admin"]
+ActorKind = Literal["member", "key", "secret_key", "system"]
 
 COMPLETED_ROLLOUT_STATUSES: frozenset[str] = frozenset({"success", "failed", "completed", "truncated", "timeout", "error"})
 """The statuses that count as completed in success rates and averages."""

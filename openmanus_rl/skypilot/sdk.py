@@ -1,24 +1,19 @@
-"""The only door to SkyPilot: its SDK is imported here, and its errors are translated here."""
+"""The only door to SkyPilot: its SDK is imported here."""
 
 from __future__ import annotations
 
 import importlib
 import io
-import logging
-import re
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from openmanus_rl.errors import ConnectionFailed, InvalidInput, LaunchError
+from openmanus_rl.skypilot.calls import same_logging, translated
 from openmanus_rl.skypilot.task import PREFIX, Kind
 
 __all__ = ["Found", "Request", "Seen", "SkyPilot"]
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _JOB_FIELDS = (
     "job_id",
     "job_name",
@@ -70,7 +65,7 @@ class SkyPilot:
 
     def __init__(self) -> None:
         try:
-            with _translated("import SkyPilot"), _same_logging():
+            with translated("import SkyPilot"), same_logging():
                 self._sky: Any = importlib.import_module("sky")
         except ModuleNotFoundError as error:
             raise LaunchError("skypilot is not installed", hint='run: pip install "openmanus-rl[skypilot]"') from error
@@ -97,7 +92,7 @@ class SkyPilot:
                 failures[name] = error.message
         for name, request in requests.items():
             try:
-                with _translated(f"start {name}"):
+                with translated(f"start {name}"):
                     self._sky.get(request)
             except (LaunchError, ConnectionFailed) as error:
                 failures[name] = error.message
@@ -108,16 +103,17 @@ class SkyPilot:
         if request_id is None and kind == "job":
             return None
         by = {"request_ids": [request_id]} if request_id else {"cluster_name": name, "all_status": True}
-        with _translated(f"find the request for {name}"):
+        with translated(f"find the request for {name}"):
             rows = self._sky.api_status(**by)
-        found = [row for row in rows if request_id or str(row.name).endswith("launch")]
+        # A server that does not know the filter tells of all clusters.
+        found = [row for row in rows if request_id or (row.name.endswith("launch") and row.cluster_name == name)]
         last = max(found, key=lambda row: row.created_at, default=None)
         return None if last is None else Request(last.request_id, last.status)
 
     def request_error(self, request: Request) -> str:
         """Return why a request failed, in SkyPilot's words."""
         try:
-            with _translated("start it"):
+            with translated("start it"):
                 self._sky.get(request.id)
         except LaunchError as error:
             return error.message
@@ -125,14 +121,18 @@ class SkyPilot:
 
     def abandon(self, request: Request) -> None:
         """End a request that is under way."""
-        with _translated(f"cancel the request {request.id}"):
+        with translated(f"cancel the request {request.id}"):
             self._sky.get(self._sky.api_cancel([request.id], silent=True))
 
     # Looking -------------------------------------------------------------------------------------------------------
 
-    def find(self, kind: Kind, names: Sequence[str]) -> dict[str, Found]:
-        """Return those jobs or clusters that have not ended, by name."""
-        return self._find_jobs(names) if kind == "job" else self._find_clusters(names)
+    def find(self, kind: Kind, names: Sequence[str], *, refresh: bool = False) -> dict[str, Found]:
+        """Return those jobs or clusters that have not ended, by name.
+
+        SkyPilot looks after its clusters once a minute. With `refresh` it does so now, about those that end by
+        themselves: that waits for launches that are under way.
+        """
+        return self._find_jobs(names) if kind == "job" else self._find_clusters(names, refresh=refresh)
 
     def list_jobs(self) -> list[Seen]:
         """Return all managed jobs whose names begin with our prefix, also those that have ended."""
@@ -150,25 +150,29 @@ class SkyPilot:
             if row.status is not None and (row.job_name or "").startswith(PREFIX)
         ]
 
-    def list_cluster_jobs(self, name: str) -> list[Seen]:
-        """Return the jobs of a cluster; none if it is not up."""
+    def look_at_cluster(self, name: str) -> tuple[list[Seen], str | None]:
+        """Return the jobs of a cluster and its status, None if there is none; SkyPilot asks the infrastructure."""
         errors = self._sky.exceptions
-        rows: list[Any] = []
-        with _translated(f"list the jobs of {name}", ignored=(errors.ClusterDoesNotExist, errors.ClusterNotUpError)):
-            rows = self._sky.get(self._sky.queue(name, all_users=True))
-        return [Seen(name, row.status.value, row.job_id, cluster=name) for row in rows]
+        with translated(f"list the jobs of {name}"):
+            try:
+                rows = self._sky.get(self._sky.queue(name, all_users=True))
+            except errors.ClusterDoesNotExist:
+                return [], None
+            except errors.ClusterNotUpError as error:
+                return [], getattr(error.cluster_status, "value", None) or "INIT"
+        return [Seen(name, row.status.value, row.job_id, cluster=name) for row in rows], "UP"
 
     def list_names(self) -> list[str]:
         """Return the names with our prefix of jobs that have not ended, and of clusters."""
         jobs = [job.job_name for job in self._job_rows(skip_finished=True)]
-        with _translated("list clusters"):
+        with translated("list clusters"):
             clusters = [row["name"] for row in self._sky.get(self._sky.status())]
         return [name for name in jobs + clusters if (name or "").startswith(PREFIX)]
 
     def read_log(self, kind: Kind, job: Seen) -> str:
         """Return all that a job has printed so far, as SkyPilot shows it."""
         printed = io.StringIO()
-        with _translated(f"read the log of {job.name}"):
+        with translated(f"read the log of {job.name}"):
             if kind == "job":
                 self._sky.jobs.tail_logs(job_id=job.job_id, follow=False, output_stream=printed)
             else:
@@ -177,7 +181,7 @@ class SkyPilot:
 
     def read_costs(self) -> dict[str, float]:
         """Return what clusters have cost in US dollars, by name, where SkyPilot knows prices."""
-        with _translated("read costs"):
+        with translated("read costs"):
             rows = self._sky.get(self._sky.cost_report())
         costs: dict[str, float] = {}
         for row in rows:
@@ -193,7 +197,7 @@ class SkyPilot:
         errors = self._sky.exceptions
         for job in jobs:
             gone = (errors.ClusterDoesNotExist, errors.ClusterNotUpError)
-            with _translated(f"cancel {job.name}", ignored=gone):
+            with translated(f"cancel {job.name}", ignored=gone):
                 self._sky.get(
                     self._sky.jobs.cancel(job_ids=[job.job_id])
                     if kind == "job"
@@ -209,17 +213,17 @@ class SkyPilot:
                 if row.job_name in set(names) and row.status.value != "CANCELLING"
             ]
             if ids:
-                with _translated(f"cancel {', '.join(names)}"):
+                with translated(f"cancel {', '.join(names)}"):
                     self._sky.get(self._sky.jobs.cancel(job_ids=ids))
             return
-        with _translated(f"remove {', '.join(names)}"):
+        with translated(f"remove {', '.join(names)}"):
             requests = [self._sky.down(name) for name in names]
         for name, request in zip(names, requests, strict=True):
-            with _translated(f"remove {name}", ignored=(self._sky.exceptions.ClusterDoesNotExist,)):
+            with translated(f"remove {name}", ignored=(self._sky.exceptions.ClusterDoesNotExist,)):
                 self._sky.get(request)
 
     def _begin(self, kind: Kind, name: str, parsed: Any) -> Any:
-        with _translated(f"start {name}"):
+        with translated(f"start {name}"):
             return (
                 self._sky.jobs.launch(parsed, name=name)
                 if kind == "job"
@@ -228,13 +232,13 @@ class SkyPilot:
 
     def _parse(self, task: Mapping[str, Any], secrets: Mapping[str, str]) -> Any:
         try:
-            with _translated("read the task"):
+            with translated("read the task"):
                 return self._sky.Task.from_yaml_config(dict(task), secrets_overrides=list(secrets.items()) or None)
         except LaunchError as error:
             raise InvalidInput(error.message) from error.__cause__
 
     def _job_rows(self, **options: Any) -> list[Any]:
-        with _translated("list managed jobs"):
+        with translated("list managed jobs"):
             try:
                 rows: list[Any] = self._sky.get(self._sky.jobs.queue_v2(refresh=False, **options))[0]
             except self._sky.exceptions.ClusterNotUpError as error:
@@ -248,78 +252,8 @@ class SkyPilot:
         rows = self._job_rows(skip_finished=True)
         return {row.job_name: Found(row.status.value, row.job_id) for row in rows if row.job_name in set(names)}
 
-    def _find_clusters(self, names: Sequence[str]) -> dict[str, Found]:
-        with _translated("list clusters"):
-            # AUTO asks the infrastructure about clusters that end by themselves.
-            refresh = self._sky.StatusRefreshMode.AUTO
-            rows = self._sky.get(self._sky.status(cluster_names=list(names), refresh=refresh))
+    def _find_clusters(self, names: Sequence[str], *, refresh: bool) -> dict[str, Found]:
+        mode = self._sky.StatusRefreshMode.AUTO if refresh else self._sky.StatusRefreshMode.NONE
+        with translated("list clusters"):
+            rows = self._sky.get(self._sky.status(cluster_names=list(names), refresh=mode))
         return {row["name"]: Found(row["status"].value) for row in rows}
-
-
-@contextmanager
-def _same_logging() -> Iterator[None]:
-    """Undo what an import does to the root logger: SkyPilot would make every library of this process print."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-
-
-class _QuietOutput:
-    """Sends what is printed to stderr while any thread is inside: `redirect_stdout` alone is for one thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._redirected: redirect_stdout[Any] | None = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._redirected is None:
-                self._redirected = redirect_stdout(sys.stderr)
-                self._redirected.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._redirected is not None:
-                self._redirected.__exit__(None, None, None)
-                self._redirected = None
-
-
-_quiet_output = _QuietOutput()
-# By name, because SkyPilot may not be there: what says that its API server does not answer, or not now.
-_UNREACHABLE = frozenset(
-    {
-        "ApiServerConnectionError",
-        "ServerTemporarilyUnavailableError",
-        "ConnectionError",
-        "ConnectTimeout",
-        "ReadTimeout",
-    }
-)
-
-
-@contextmanager
-def _translated(attempt: str, *, ignored: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise what SkyPilot raises as a `LaunchError` with its message; what it prints goes to stderr.
-
-    It is `ConnectionFailed` if SkyPilot's API server could not be reached.
-    """
-    try:
-        with _quiet_output:
-            yield
-    except ignored:
-        pass
-    except (LaunchError, ModuleNotFoundError):
-        raise
-    except (Exception, SystemExit) as error:
-        told = " ".join(_ESCAPES.sub("", str(error)).split()) or type(error).__name__
-        message = f"SkyPilot could not {attempt}: {told}"
-        if any(base.__name__ in _UNREACHABLE for base in type(error).__mro__):
-            raise ConnectionFailed(message) from error
-        raise LaunchError(message) from error

@@ -19,7 +19,7 @@ def find_secrets(
     settings: Settings, *, names: Sequence[str], allow_loopback: bool = False, who: str = "workers"
 ) -> tuple[str, dict[str, str]]:
     """Return the URL of the Supabase and the secrets to reach it, with those of the given variables."""
-    if not allow_loopback and (settings.is_embedded or is_loopback(settings.require_url())):
+    if not allow_loopback and (settings.has_local_stack or is_loopback(settings.require_url())):
         raise SettingsError(
             f"{who} on other machines cannot reach this Supabase: it listens on this machine only",
             setting="SUPABASE_URL",
@@ -37,13 +37,13 @@ def find_secrets(
 
 
 def _read_keys(settings: Settings) -> tuple[str, dict[str, str]]:
-    if settings.is_embedded:
+    if settings.has_local_stack:
         stack = ensure_stack(settings)
         return stack.url, {
             "SUPABASE_SERVICE_ROLE_KEY": stack.secret_key,
             "SUPABASE_ANON_KEY": stack.publishable_key,
         }
-    keys = {"SUPABASE_SERVICE_ROLE_KEY": settings.require_service_role_key()}
+    keys = {"SUPABASE_KEY" if settings.member_key else "SUPABASE_SERVICE_ROLE_KEY": settings.require_key()}
     if settings.anon_key is not None:
         keys["SUPABASE_ANON_KEY"] = settings.anon_key.get_secret_value()
     return settings.require_url(), keys

@@ -11,7 +11,9 @@ __all__ = ["address_of", "spool_root"]
 
 
 def address_of(settings: Settings) -> str:
-    """Return a permanent name of the destination; the URL will not do for the embedded stack, whose port may change."""
+    """Return a permanent name of the destination; of a stack of this machine not its URL, whose port may change."""
+    if settings.is_external and settings.database_address is not None:
+        return settings.database_address
     return f"embedded:{settings.home}" if settings.is_embedded else settings.require_url()
 
 

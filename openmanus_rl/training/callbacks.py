@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import UUID, uuid5
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from openmanus_rl.integrations.stable_baselines3 import OpenManusEvalCallback
 from openmanus_rl.recorder import Run
+from openmanus_rl.records.ids import frame_id
 from openmanus_rl.training.checkpoints import Progress, save
 from openmanus_rl.training.stopping import Stop
 
@@ -124,8 +124,7 @@ class Frames(BaseCallback):
             self._schedule = _Schedule(0)
             return
         if frame is not None:
-            # Derived from the step: a frame of a step that is trained again after a rewind replaces the earlier one.
-            row_id = str(uuid5(UUID(self._run.id), f"frame:{step}"))
+            row_id = frame_id(self._run.id, step, rewinds=self._run.rewinds)
             self._run.log_media(frame, kind="frame", id=row_id, metadata={"step": step})
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from openmanus_rl.errors import InvalidInput, SettingsError
 from openmanus_rl.settings import Settings
-from openmanus_rl.transport.http import NO_BODY, HttpClient, read_json
+from openmanus_rl.transport.http import NO_BODY, HttpClient, read_json, read_object
 from openmanus_rl.transport.loopback import is_loopback
 from openmanus_rl.transport.rest import MAX_PAGE_ROWS, Rest, Row
 from openmanus_rl.transport.retry import RetryPolicy
@@ -24,6 +24,9 @@ _FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]+")
 class Client(Rest):
     """A client of one Supabase with one key; transient failures are retried, and every error is one of ours."""
 
+    program: ClassVar[str] = "openmanus-rl"
+    """What this process calls itself, for whoever looks who is connected."""
+
     def __init__(
         self,
         *,
@@ -34,7 +37,7 @@ class Client(Rest):
         database_url: str | None = None,
         token: str | None = None,
     ) -> None:
-        headers = {"apikey": key, "Authorization": f"Bearer {token or key}", "X-Client-Info": "openmanus-rl"}
+        headers = {"apikey": key, "Authorization": f"Bearer {token or key}", "X-Client-Info": self.program}
         super().__init__(url=url, headers=headers, http=http)
         self.database_url = database_url
         self._key = key
@@ -45,12 +48,14 @@ class Client(Rest):
 
     @classmethod
     def connect(cls, settings: Settings, *, proof_key: str | None = None) -> Client:
-        """Return a client for the Supabase in the settings, with its service role key."""
+        """Return a client for the Supabase in the settings, with the secret key or the member's own."""
+        database_url = None if settings.member_key else settings.database_url
         return cls.from_url_and_key(
             settings.require_url(),
-            settings.require_service_role_key(),
+            settings.require_key(),
             anon_key=settings.anon_key.get_secret_value() if settings.anon_key else None,
-            database_url=settings.database_url.get_secret_value() if settings.database_url else None,
+            # Written to straight, the database would not know whose the records are.
+            database_url=database_url.get_secret_value() if database_url else None,
             connect_timeout_seconds=settings.connect_timeout_seconds,
             request_timeout_seconds=settings.request_timeout_seconds,
             retry=RetryPolicy(limit_seconds=settings.retry_limit_seconds),
@@ -96,6 +101,17 @@ class Client(Rest):
     def users(self) -> Users:
         """Accounts; requires the secret key."""
         return Users(url=f"{self.url}/auth/v1/admin", headers=self._headers, http=self.http)
+
+    def gateway_status(self) -> dict[str, Any]:
+        """Return who is connected to an embedded gateway and how much it holds; requires the secret key."""
+        attempt = "ask the gateway who is connected"
+        return self.http.request(
+            "GET",
+            f"{self.url}/gateway/status",
+            attempt=attempt,
+            read=partial(read_object, attempt=attempt),
+            headers=self._headers,
+        )
 
     def function(
         self,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from openmanus_rl.errors import BadResponse, ConnectionFailed
+from openmanus_rl.transport.held import HeldBody
 from openmanus_rl.transport.json_codec import encode
 from openmanus_rl.transport.proof import ProvingTransport
 from openmanus_rl.transport.retry import RetryPolicy
@@ -68,6 +69,8 @@ class HttpClient:
             # A redirect would send the key to another host.
             follow_redirects=False,
             trust_env=self._use_environment_proxies,
+            # Also without the environment's proxies: SSL_CERT_FILE names the authority of a laboratory's own.
+            verify=httpx.create_ssl_context(),
             transport=ProvingTransport(self._proof_key, limits=_LIMITS) if self._proof_key else self._transport,
         )
 
@@ -92,14 +95,19 @@ class HttpClient:
         headers: Mapping[str, str] | httpx.Headers | None = None,
         params: Mapping[str, Any] | httpx.QueryParams | None = None,
         body: Any = NO_BODY,
+        content: bytes | HeldBody | None = None,
         retryable: bool = True,
     ) -> T:
-        """Send a request, with retries, and return the result of `read` for a 2xx response."""
+        """Send a request, with retries, and return the result of `read` for a 2xx response.
+
+        The `body` is sent as JSON, `content` as it is.
+        """
         all_headers = httpx.Headers(headers)
-        content: bytes | None = None
         if body is not NO_BODY:
             content = encode(body)
             all_headers.setdefault("Content-Type", "application/json")
+        if isinstance(content, HeldBody):
+            all_headers["Content-Length"] = str(len(content))
 
         def send(remaining_seconds: float) -> T:
             with self.watched(attempt):

@@ -7,26 +7,23 @@ example for a turn that was delivered before, the whole batch is merged instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb, set_json_dumps
 
 from openmanus_rl.errors import OpenManusError
-from openmanus_rl.records.plain import as_text
 from openmanus_rl.transport.json_codec import encode
 from openmanus_rl.transport.metric_chunks import copy_chunks, is_plain_chunk, stage_chunks
 from openmanus_rl.transport.postgres import PostgresConnection, connect
 from openmanus_rl.transport.retry import RetryPolicy
+from openmanus_rl.transport.rows import Record, cleared_fields, field_names, values_of
 from openmanus_rl.transport.translate import translated
 
 __all__ = ["Loader"]
 
-Record = Mapping[str, Any]
 Batch = Mapping[str, Sequence[Record]]
 
 # Errors of COPY for a value that does not fit its column; `ingest` then finds the record.
@@ -39,36 +36,11 @@ _BAD_VALUES = (
 )
 
 
-def _array(values: Any) -> Any:
-    """Return a list as a Postgres array; for numbers, times and booleans that is JSON with other brackets."""
-    if not isinstance(values, list):
-        return values
-    text = orjson.dumps(values)
-    if b"null" in text:
-        # orjson writes None and NaN as null; `encode` refuses NaN.
-        text = encode(values)
-    return "{" + text[1:-1].decode() + "}"
-
-
-def _json(value: Any) -> str:
-    """Return a value as JSON; orjson writes NaN as null, so values with null go through `encode`, which refuses NaN."""
-    text = orjson.dumps(value)
-    return (encode(value) if b"null" in text else text).decode()
-
-
-_PLAIN_ARRAYS = ("bigint", "integer", "double precision", "real", "boolean", "timestamp with time zone")
-_ADAPTERS: dict[str, Callable[[Any], Any]] = {
-    "jsonb": _json,
-    "text": as_text,
-    **{f"{kind}[]": _array for kind in _PLAIN_ARRAYS},
-}
-
-
 _SET_LEASES = "select set_config('openmanus_rl.leases', %s, true)"
 
 
 class _NeedsMerge(Exception):
-    """Rows cannot be copied directly: a parent is missing, a step may have a reward already, or a worker writes."""
+    """Rows cannot be copied directly: a parent is missing, a step may have a reward, a worker or an archive has it."""
 
 
 # The tables of rows that never change, and the field that names their parent.
@@ -79,8 +51,6 @@ _COPIED = {
     "observations": ("public", "agent_state_id"),
     "generations": ("public", "agent_state_id"),
 }
-# Columns of the staging tables that are not fields of records.
-_STAGING_COLUMNS = frozenset({"ordinal", "round", "cleared"})
 # A row exists, has no parent or does not fit its columns: the merge finds the record.
 _NOT_SIMPLY_NEW = (psycopg.IntegrityError, KeyError, _NeedsMerge, *_BAD_VALUES)
 
@@ -157,7 +127,9 @@ class Loader:
         if chunks:
             numbered["metric_chunks"] = [entry for entry in numbered["metric_chunks"] if entry[0] not in chunks]
         written = {chunk["training_run_id"] for chunk in chunks.values()}
-        connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)])
+        may_copy = connection.execute("select internal.begin_copy(%s::uuid[])", [list(written)]).fetchone()
+        if may_copy != (True,):
+            raise _NeedsMerge("a run is archived")
         merged = {kind: entries for kind, entries in numbered.items() if entries}
         # Media may reference turns: load it last.
         media = merged.pop("media", None)
@@ -179,9 +151,9 @@ class Loader:
         runs = _lock_parents(connection, copied)
         for kind, records in copied.items():
             schema, parent = _COPIED[kind]
-            placed = [((_run_of(record, parent, runs),), record) for record in records]
+            placed = [((_run_of(record, parent, runs[parent]),), record) for record in records]
             self._copy(connection, kind, placed, sql.Identifier(schema, kind), added=("training_run_id",))
-        return set(runs.values())
+        return {run_id for known in runs.values() for run_id in known.values()}
 
     def _copy_and_merge(
         self, connection: PostgresConnection, batch: Mapping[str, list[tuple[int, Record]]]
@@ -193,7 +165,7 @@ class Loader:
                 stage_chunks(connection, entries)
             else:
                 stage = sql.Identifier("pg_temp", f"stage_{kind}")
-                staged = [(_staging_values(number, record), record) for number, record in entries]
+                staged = [((number, cleared_fields(record)), record) for number, record in entries]
                 self._copy(connection, kind, staged, stage, added=("ordinal", "cleared"))
         return _refused(connection.execute("select internal.merge_stage(%s)", [kinds]).fetchone())
 
@@ -212,12 +184,12 @@ class Loader:
     ) -> None:
         """Copy records to a table, each with the values of further columns."""
         types = self._types.get(kind) or self._read_types(connection, kind)
-        names = _names(entries, but=added)
+        names = field_names((record for _, record in entries), but=added)
         columns = sql.SQL(", ").join(map(sql.Identifier, [*added, *names]))
         statement = sql.SQL("copy {} ({}) from stdin").format(table, columns)
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
             write_row = copy.write_row
-            for row in _rows(entries, names, types):
+            for row in values_of(entries, names, types):
                 try:
                     write_row(row)
                 except psycopg.ProgrammingError as error:
@@ -232,38 +204,6 @@ class Loader:
         return self._types[kind]
 
 
-def _names(entries: Sequence[tuple[Any, Record]], *, but: tuple[str, ...]) -> list[str]:
-    """Return the fields of some records."""
-    # Most records of a kind have the same fields: looking at each combination once is far less than at each field.
-    combinations = {tuple(record) for _, record in entries}
-    return list(dict.fromkeys(name for combination in combinations for name in combination if name not in but))
-
-
-def _rows(
-    entries: Sequence[tuple[tuple[Any, ...], Record]], names: list[str], types: Mapping[str, str]
-) -> Iterator[list[Any]]:
-    """Yield the values of each record, behind those that are added to it, in the form that COPY takes."""
-    get_all = itemgetter(*names) if len(names) > 1 else None
-    first = len(entries[0][0]) if entries else 0
-    adapters = [
-        (first + place, adapt) for place, name in enumerate(names) if (adapt := _ADAPTERS.get(types.get(name, "")))
-    ]
-    for values, record in entries:
-        if get_all is not None and len(record) >= len(names):
-            try:
-                row = [*values, *get_all(record)]
-            except KeyError:
-                row = [*values, *map(record.get, names)]
-        else:
-            row = [*values, *map(record.get, names)]
-        for place, adapt in adapters:
-            value = row[place]
-            # Text is what most columns hold, and what COPY takes for all of them but JSON.
-            if value is not None and (value.__class__ is not str or adapt is _json):
-                row[place] = adapt(value)
-        yield row
-
-
 def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Record]]) -> dict[int, Record]:
     """Return the new chunks by their numbers; existing ones can only be extended, by the merge."""
     plain = {number: chunk for number, chunk in chunks if is_plain_chunk(chunk)}
@@ -275,32 +215,24 @@ def _new_chunks(connection: PostgresConnection, chunks: Sequence[tuple[int, Reco
     return {number: chunk for number, chunk in plain.items() if chunk["id"] not in known}
 
 
-def _staging_values(number: int, record: Record) -> tuple[int, list[str] | None]:
-    """Return a record's number and the fields that are null; COPY alone cannot tell those from missing ones."""
-    if not _STAGING_COLUMNS.isdisjoint(record):
-        raise ValueError(f"record {number}: no such field")
-    return number, [name for name, value in record.items() if value is None] or None
-
-
-def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, str | None]:
-    """Lock the rollouts and turns that rows are added to, and return the run of each."""
+def _lock_parents(connection: PostgresConnection, copied: Batch) -> dict[str, dict[str, str | None]]:
+    """Lock the rollouts and turns that rows are added to, and return the run of each, by the field that names it."""
     turns = copied.get("agent_states", ())
     new = {turn["id"] for turn in turns}
     wanted: dict[str, set[str]] = {"rollout_id": set(), "agent_state_id": set()}
     for kind, records in copied.items():
         parent = _COPIED[kind][1]
         wanted[parent].update(record[parent] for record in records)
-    found = connection.execute(
-        "select id::text, training_run_id::text, needs_merge from internal.lock_parents(%s::uuid[], %s::uuid[])",
-        [list(wanted["rollout_id"]), list(wanted["agent_state_id"] - new)],
-    ).fetchall()
-    if any(row[2] for row in found) or any(map(_is_of_step, copied.get("rewards", ()))):
+    statement = "select id::text, training_run_id::text, needs_merge from internal.lock_parents(%s::uuid[], %s::uuid[])"
+    rollouts = connection.execute(statement, [list(wanted["rollout_id"]), []]).fetchall()
+    # On its own: a part must not take a rollout for its turn.
+    older = list(wanted["agent_state_id"] - new)
+    known = connection.execute(statement, [[], older]).fetchall() if older else []
+    if any(row[2] for row in (*rollouts, *known)) or any(map(_is_of_step, copied.get("rewards", ()))):
         raise _NeedsMerge("a step may have a reward already, or a worker has the rollout")
-    runs: dict[str, str | None] = {row[0]: row[1] for row in found}
-    for turn in turns:
-        if turn["rollout_id"] in runs:
-            runs[turn["id"]] = runs[turn["rollout_id"]]
-    return runs
+    runs: dict[str, str | None] = {row[0]: row[1] for row in rollouts}
+    of_turns = {turn["id"]: runs[turn["rollout_id"]] for turn in turns if turn["rollout_id"] in runs}
+    return {"rollout_id": runs, "agent_state_id": of_turns | {row[0]: row[1] for row in known}}
 
 
 def _is_of_step(reward: Record) -> bool:

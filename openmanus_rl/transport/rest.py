@@ -12,6 +12,7 @@ from postgrest.base_request_builder import BaseFilterRequestBuilder, RequestConf
 
 from openmanus_rl.errors import BadResponse, ConflictError, InvalidInput
 from openmanus_rl.transport.filters import Filter, Order, Page
+from openmanus_rl.transport.held import HeldBody
 from openmanus_rl.transport.http import NO_BODY, HttpClient, read_json, read_rows
 
 __all__ = ["MAX_PAGE_ROWS", "Rest", "Row"]
@@ -32,6 +33,8 @@ class Rest:
         self.url = url.rstrip("/")
         self.http = http
         self._headers = dict(headers)
+        self.accepts_gzip: bool | None = None
+        """Whether the server said that it takes compressed requests (RFC 7694); None before it was asked."""
 
     def select(
         self,
@@ -157,6 +160,27 @@ class Rest:
         builder = self._rest.rpc(name, dict(params or {}))
         return self._send(
             builder.request, attempt=attempt, read=partial(read_json, attempt=attempt), retryable=retryable
+        )
+
+    def rpc_with_text(
+        self, name: str, body: bytes | HeldBody, *, encoding: str | None = None, retryable: bool = True
+    ) -> Any:
+        """Call a database function whose one parameter, of type text and without a name, is the body."""
+        attempt = f"call {name}"
+
+        def read(response: httpx.Response) -> Any:
+            self.accepts_gzip = "gzip" in response.headers.get("accept-encoding", "")
+            return read_json(response, attempt)
+
+        headers = self._headers | {"Content-Type": "text/plain"}
+        return self.http.request(
+            "POST",
+            f"{self.url}/rest/v1/rpc/{name}",
+            attempt=attempt,
+            read=read,
+            headers=headers | {"Content-Encoding": encoding} if encoding else headers,
+            content=body,
+            retryable=retryable,
         )
 
     @cached_property

@@ -53,7 +53,7 @@ _BY_STATUS: dict[int, type[OpenManusError]] = {
     504: TimeoutExceeded,
 }
 HINTS: dict[type[OpenManusError], str] = {
-    AuthError: "check SUPABASE_SERVICE_ROLE_KEY, or sign in again if a user's token was used",
+    AuthError: "check SUPABASE_KEY (or SUPABASE_SERVICE_ROLE_KEY), or sign in again if a user's token was used",
     SchemaMismatch: "restart the stack with `openmanus-rl down` and `openmanus-rl up`; elsewhere apply the migrations "
     "with `openmanus-rl migrate`, or install the version of openmanus-rl that matches the database",
 }

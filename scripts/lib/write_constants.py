@@ -37,8 +37,14 @@ CHOICES = {
     ("validations", "verdict"): "Verdict",
     ("validation_overrides", "verdict"): "OverrideVerdict",
     ("training_runs", "visibility"): "Visibility",
+    ("training_runs", "archive_status"): "ArchiveStatus",
     ("members", "role"): "MemberRole",
+    ("member_keys", "role"): "MemberRole",
+    ("invitations", "role"): "MemberRole",
+    ("audit_log", "actor_kind"): "ActorKind",
 }
+# Several columns may take the same words.
+NAMED = {name: key for key, name in reversed(CHOICES.items())}
 
 # What a row of a table is called in Python. A kind of record that is not named here stops the generator.
 ROWS = {
@@ -68,7 +74,11 @@ ROWS = {
     "sweep_trials": "SweepTrial",
     "workers": "Worker",
     "metric_chunks": "MetricChunk",
+    "archives": "Archive",
     "members": "Member",
+    "member_keys": "MemberKey",
+    "invitations": "Invitation",
+    "audit_log": "AuditLog",
     "status_history": "StatusChange",
     "run_overview": "RunOverview",
 }
@@ -100,6 +110,8 @@ class Constants:
     next_statuses: dict[str, dict[str, list[str]]]
     completed_rollout_statuses: list[str]
     record_kinds: list[str]
+    record_types: dict[str, dict[str, str]]
+    """By kind of record: its fields, and the type of each in the database."""
     error_codes: list[str]
     columns: dict[str, dict[str, str]]
     """By table or view: the columns, in their order, and the Python type of each."""
@@ -112,6 +124,7 @@ def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Consta
         return [str(row[0]) for row in connection.execute(query, values)]
 
     choices = _read_choices(connection)
+    record_kinds = column("select kind from internal.record_kinds() order by place")
     if choices.keys() != CHOICES.keys():
         unnamed, gone = sorted(choices.keys() - CHOICES.keys()), sorted(CHOICES.keys() - choices.keys())
         sys.exit(f"name these columns in {Path(__file__).name}: {unnamed}; they are not there any more: {gone}")
@@ -129,7 +142,8 @@ def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Consta
             "select s from unnest(%s::text[]) with ordinality w (s, n) where internal.is_completed(s) order by n",
             choices["rollouts", "status"],
         ),
-        record_kinds=column("select kind from internal.record_kinds() order by place"),
+        record_kinds=record_kinds,
+        record_types={kind: _read_record_types(connection, kind) for kind in record_kinds},
         error_codes=column(
             "select distinct m[1] from pg_catalog.pg_proc p"
             " cross join lateral regexp_matches(p.prosrc, '''(OM\\d{3})''', 'g') m"
@@ -137,6 +151,11 @@ def read_constants(connection: psycopg.Connection[tuple[object, ...]]) -> Consta
         ),
         columns={table: _read_columns(connection, table) for table in ROWS},
     )
+
+
+def _read_record_types(connection: psycopg.Connection[tuple[object, ...]], kind: str) -> dict[str, str]:
+    found = connection.execute("select name, type from internal.record_columns(%s)", [kind])
+    return {str(name): str(type_) for name, type_ in found}
 
 
 def _read_columns(connection: psycopg.Connection[tuple[object, ...]], table: str) -> dict[str, str]:
@@ -175,7 +194,7 @@ def _read_choices(connection: psycopg.Connection[tuple[object, ...]]) -> dict[tu
 
 def statuses_module(constants: Constants) -> str:
     """Return openmanus_rl/records/statuses.py."""
-    names = sorted(["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", *CHOICES.values()], key=_as_sorted)
+    names = sorted(["COMPLETED_ROLLOUT_STATUSES", "NEXT_STATUSES", *NAMED], key=_as_sorted)
     lines = [
         *_python_header(
             "Statuses, where each may go, and the other words that columns take; the database enforces them."
@@ -184,7 +203,7 @@ def statuses_module(constants: Constants) -> str:
         "",
         f"__all__ = [{_quoted(names)}]",
         "",
-        *(f"{CHOICES[key]} = Literal[{_quoted(words)}]" for key, words in constants.choices.items()),
+        *(f"{name} = Literal[{_quoted(constants.choices[NAMED[name]])}]" for name in dict.fromkeys(CHOICES.values())),
         "",
         f"COMPLETED_ROLLOUT_STATUSES: frozenset[str] = frozenset({{{_quoted(constants.completed_rollout_statuses)}}})",
         '"""The statuses that count as completed in success rates and averages."""',
@@ -207,14 +226,19 @@ def kinds_module(constants: Constants) -> str:
         *_python_header("The kinds of records that `ingest` takes; each is a table."),
         "from typing import Literal",
         "",
-        '__all__ = ["RECORD_KINDS", "RecordKind"]',
+        '__all__ = ["RECORD_KINDS", "RECORD_TYPES", "RecordKind"]',
         "",
         f"RecordKind = Literal[{_quoted(constants.record_kinds)}]",
         "",
         f"RECORD_KINDS: tuple[RecordKind, ...] = ({_quoted(constants.record_kinds)})",
         '"""In the order in which they are written: parents before children."""',
         "",
+        "RECORD_TYPES: dict[str, dict[str, str]] = {",
     ]
+    for kind, types in constants.record_types.items():
+        fields = ", ".join(f'"{name}": "{type_}"' for name, type_ in types.items())
+        lines.append(f'    "{kind}": {{{fields}}},')
+    lines += ["}", '"""By kind: the fields of a record, and the type of each in the database."""', ""]
     return "\n".join(lines)
 
 
@@ -237,7 +261,7 @@ def codes_module(constants: Constants) -> str:
 def typescript_module(constants: Constants) -> str:
     """Return supabase/functions/_shared/constants.ts."""
     lists = [
-        *((_plural(name), name, constants.choices[key]) for key, name in CHOICES.items()),
+        *((_plural(name), name, constants.choices[NAMED[name]]) for name in dict.fromkeys(CHOICES.values())),
         ("COMPLETED_ROLLOUT_STATUSES", "CompletedRolloutStatus", constants.completed_rollout_statuses),
         ("RECORD_KINDS", "RecordKind", constants.record_kinds),
         ("ERROR_CODES", "ErrorCode", constants.error_codes),

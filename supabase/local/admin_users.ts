@@ -12,6 +12,24 @@ const MAX_PASSWORD_BYTES = 72;
 const DEFAULT_PER_PAGE = 50;
 const MAX_PER_PAGE = 1000;
 
+const DURATION = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+$/;
+const UNITS_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, "µs": 1e-3, ms: 1, s: 1e3, m: 6e4, h: 36e5 };
+/** As long as Go's longest duration. */
+const MAX_BAN_MS = 2562047 * 36e5;
+const BCRYPT = /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/;
+const OPTIONAL_MOMENTS = [
+  "email_confirmed_at",
+  "invited_at",
+  "phone_confirmed_at",
+  "confirmation_sent_at",
+  "confirmed_at",
+  "recovery_sent_at",
+  "email_change_sent_at",
+  "last_sign_in_at",
+  "banned_until",
+  "deleted_at",
+];
+
 const userNotFound = () => new AuthError(404, "user_not_found", "User not found");
 
 interface UserRow {
@@ -78,17 +96,23 @@ export async function readUser(sql: Sql, id: string): Promise<Body> {
 }
 
 export async function createUser(sql: Sql, body: Body): Promise<Body> {
-  const id = typeof body.id === "string" && UUID.test(body.id) ? body.id : crypto.randomUUID();
+  if (!body.email) throw invalid("Cannot create a user without either an email or phone");
   const email = checkEmail(body.email);
-  const password = await hash(body.password ?? crypto.randomUUID() + crypto.randomUUID());
-  const confirmed = body.email_confirm === true ? new Date().toISOString() : null;
+  const id = checkId(body.id || crypto.randomUUID());
+  const password = await passwordDigest(body);
+  const isConfirmed = body.email_confirm === true;
   const appMetadata = { provider: "email", providers: ["email"], ...metadata(body.app_metadata, "app_metadata") };
-  const userMetadata = { ...metadata(body.user_metadata, "user_metadata"), email_verified: true };
+  const userMetadata = {
+    ...metadata(body.user_metadata, "user_metadata"),
+    ...(isConfirmed ? { email_verified: true } : {}),
+  };
   await sql.begin(async (transaction) => {
     await transaction`
-      insert into auth.users (id, email, encrypted_password, email_confirmed_at, role, raw_app_meta_data, raw_user_meta_data)
-      values (${id}, ${email}, ${password}, ${confirmed}, ${String(body.role ?? "authenticated")},
-        ${sql.json(appMetadata as never)}, ${sql.json(userMetadata as never)})`;
+      insert into auth.users (id, email, encrypted_password, email_confirmed_at, role, raw_app_meta_data, raw_user_meta_data,
+        banned_until)
+      values (${id}, ${email}, ${password}, ${isConfirmed ? transaction`now()` : null},
+        ${String(body.role || "authenticated")}, ${sql.json(appMetadata as never)}, ${sql.json(userMetadata as never)},
+        ${bannedUntil(body.ban_duration) ?? null})`;
     const identity = { sub: id, email, email_verified: false, phone_verified: false };
     await transaction`
       insert into auth.identities (id, provider, provider_id, user_id, identity_data)
@@ -100,25 +124,40 @@ export async function createUser(sql: Sql, body: Body): Promise<Body> {
 async function updateUser(sql: Sql, id: string, body: Body): Promise<Body> {
   const current = await readUser(sql, id);
   const changes: Body = { updated_at: new Date().toISOString() };
-  if (body.email !== undefined) changes.email = checkEmail(body.email);
+  const email = body.email === undefined ? null : checkEmail(body.email);
   if (body.password !== undefined) changes.encrypted_password = await hash(body.password);
-  if (body.email_confirm === true) changes.email_confirmed_at = new Date().toISOString();
+  const isConfirmed = body.email_confirm === true;
+  if (isConfirmed) changes.email_confirmed_at = new Date().toISOString();
   if (body.role !== undefined) changes.role = String(body.role);
-  for (const [given, column] of [["app_metadata", "raw_app_meta_data"], ["user_metadata", "raw_user_meta_data"]]) {
-    if (body[given] === undefined) continue;
-    changes[column] = sql.json({ ...(current[given] as Body), ...metadata(body[given], given) } as never);
+  if (body.ban_duration) changes.banned_until = bannedUntil(body.ban_duration);
+  if (body.app_metadata !== undefined) {
+    const changed = merged(current.app_metadata as Body, metadata(body.app_metadata, "app_metadata"));
+    changes.raw_app_meta_data = sql.json(changed as never);
+  }
+  if (body.user_metadata !== undefined || isConfirmed) {
+    const confirmed = { ...current.user_metadata as Body, ...(isConfirmed ? { email_verified: true } : {}) };
+    changes.raw_user_meta_data = sql.json(merged(confirmed, metadata(body.user_metadata, "user_metadata")) as never);
   }
   await sql.begin(async (transaction) => {
     await transaction`update auth.users set ${sql(changes)} where id = ${id}`;
     // As in GoTrue, a new password ends what was opened with the old one.
     if (changes.encrypted_password !== undefined) await transaction`delete from auth.sessions where user_id = ${id}`;
-    if (changes.email !== undefined) {
-      await transaction`
-        update auth.identities set identity_data = identity_data || ${sql.json({ email: String(changes.email) })}
-        where user_id = ${id} and provider = 'email'`;
-    }
+    if (email !== null) await writeEmail(transaction as unknown as Sql, id, email, isConfirmed);
   });
   return await readUser(sql, id);
+}
+
+/** Give an account another address, in both places that hold it; one that is taken raises 23505. */
+export async function setEmail(sql: Sql, id: string, email: string): Promise<void> {
+  await sql.begin((transaction) => writeEmail(transaction as unknown as Sql, id, email));
+}
+
+async function writeEmail(sql: Sql, id: string, email: string, isVerified = false): Promise<void> {
+  await sql`update auth.users set email = ${email}, updated_at = now() where id = ${id}`;
+  await sql`
+    update auth.identities set updated_at = now(),
+      identity_data = identity_data || ${sql.json({ email, email_verified: isVerified })}
+    where user_id = ${id} and provider = 'email'`;
 }
 
 async function deleteUser(sql: Sql, id: string): Promise<Response> {
@@ -139,10 +178,8 @@ async function withIdentities(sql: Sql, rows: readonly UserRow[]): Promise<Body[
     role: row.role ?? "authenticated",
     email: row.email ?? "",
     phone: row.phone ?? "",
-    email_confirmed_at: row.email_confirmed_at ?? undefined,
-    confirmed_at: row.confirmed_at ?? undefined,
-    last_sign_in_at: row.last_sign_in_at ?? undefined,
-    banned_until: row.banned_until ?? undefined,
+    ...moments(row, OPTIONAL_MOMENTS),
+    new_email: row.email_change || undefined,
     app_metadata: row.raw_app_meta_data ?? {},
     user_metadata: row.raw_user_meta_data ?? {},
     identities: identities.filter((identity) => identity.user_id === row.id).map((identity) => ({
@@ -151,15 +188,52 @@ async function withIdentities(sql: Sql, rows: readonly UserRow[]): Promise<Body[
       user_id: identity.user_id,
       identity_data: identity.identity_data,
       provider: identity.provider,
-      last_sign_in_at: identity.last_sign_in_at ?? identity.created_at,
-      created_at: identity.created_at,
-      updated_at: identity.updated_at,
-      email: identity.email,
+      ...moments({ ...identity, last_sign_in_at: identity.last_sign_in_at ?? identity.created_at }, [
+        "last_sign_in_at",
+        "created_at",
+        "updated_at",
+      ]),
+      email: identity.email ?? undefined,
     })),
-    created_at: row.created_at,
-    updated_at: row.updated_at,
+    ...moments(row, ["created_at", "updated_at"]),
     is_anonymous: row.is_anonymous ?? false,
   }));
+}
+
+/** Times as Go writes them, with a Z for UTC; those that are not known are left out. */
+function moments(row: Body, names: readonly string[]): Body {
+  const known = names.filter((name) => row[name] !== null && row[name] !== undefined);
+  return Object.fromEntries(known.map((name) => [name, String(row[name]).replace(/\+00:00$/, "Z")]));
+}
+
+/** Metadata with changes; a null takes its key away. */
+function merged(current: Body, changes: Body): Body {
+  return Object.fromEntries(Object.entries({ ...current, ...changes }).filter(([, value]) => value !== null));
+}
+
+function checkId(id: unknown): string {
+  if (typeof id !== "string" || !UUID.test(id)) throw invalid("ID must conform to the uuid v4 format");
+  if (/^[0-]+$/.test(id)) throw invalid("ID cannot be a nil uuid");
+  return id;
+}
+
+/** Until when a user is banned for a duration as Go writes it, such as `1h30m`; `none` ends a ban. */
+function bannedUntil(duration: unknown): string | null | undefined {
+  if (duration === undefined || duration === "") return undefined;
+  if (duration === "none") return null;
+  const text = String(duration);
+  if (!DURATION.test(text)) throw invalid(`invalid format for ban duration: time: invalid duration "${text}"`);
+  const parts = [...text.matchAll(/(\d+(?:\.\d*)?|\.\d+)([a-zµ]+)/g)];
+  const milliseconds = parts.reduce((sum, [, number, unit]) => sum + Number(number) * UNITS_MS[unit], 0);
+  return new Date(Date.now() + Math.min(milliseconds, MAX_BAN_MS)).toISOString();
+}
+
+/** What is kept of a new user's password: of the one given, a digest given, or one that nobody knows. */
+async function passwordDigest({ password, password_hash }: Body): Promise<string> {
+  if (password && password_hash) throw invalid("Only a password or a password hash should be provided");
+  if (!password_hash) return await hash(password || crypto.randomUUID() + crypto.randomUUID());
+  if (!BCRYPT.test(String(password_hash))) throw invalid("password_hash must be a bcrypt hash");
+  return String(password_hash);
 }
 
 async function hash(password: unknown): Promise<string> {

@@ -24,6 +24,16 @@ export class Admission {
 
   constructor(readonly together = MOST_TOGETHER, readonly forOne = MOST_FOR_ONE, readonly waitMs = MAX_WAIT_MS) {}
 
+  /** How many callers use a connection now. */
+  get running(): number {
+    return this.#together;
+  }
+
+  /** How many wait for one. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Run something that takes a connection, when it is this caller's turn. */
   async run<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
     if (caller.role === "service_role") return await work();

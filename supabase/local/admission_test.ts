@@ -16,7 +16,8 @@ Deno.test("who has gone no longer stands in the line", async () => {
   };
   const left = Array.from(
     { length: 100 },
-    () => currentClient.run({ address: "", gone: client.signal }, () => admission.run(anon, work("gone"))),
+    () =>
+      currentClient.run({ address: "", isLocal: true, gone: client.signal }, () => admission.run(anon, work("gone"))),
   );
   const refusals = left.map((one) => rejects(one, /gone/));
   await rejects(() => admission.run(anon, work("one too many")), /too many/);

@@ -1,27 +1,34 @@
 /** One request handler for everything a Supabase project serves. */
 import { App } from "@supabase/lite";
 import { adminUsers, isAdminUsersPath } from "./admin_users.ts";
+import { unknownPath } from "./auth_api.ts";
 import { isPreflight, preflight, withCors } from "./cors.ts";
 import { serveDashboard } from "./dashboard.ts";
 import type { GatewayConnection } from "./database.ts";
 import { drained } from "./drain.ts";
+import { announceEncodings } from "./encodings.ts";
 import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
-import { refuseForeignHost } from "./hosts.ts";
-import { Keys } from "./keys.ts";
+import { Hosts } from "./hosts.ts";
+import { comesWithMemberKey, Keys } from "./keys.ts";
 import { limited } from "./limits.ts";
+import { KeyRefused, MemberKeys, refusedKey, refusedPath } from "./member_keys.ts";
+import { Observer } from "./observer.ts";
+import { Operations } from "./operations.ts";
+import { asksForOwnUser, ownUser } from "./own_user.ts";
 import type { Settings } from "./settings.ts";
 import { Realtime } from "./realtime/routes.ts";
 import { DataApi } from "./rest/api.ts";
 import { isSignInLinkPath, signInLinks } from "./sign_in_links.ts";
 import { isSessionRequest, sessions } from "./sessions.ts";
+import { contents, isContentsPath } from "./storage/contents.ts";
 import { FileStore } from "./storage/files.ts";
 import { Storage } from "./storage/routes.ts";
+import { S3Store } from "./storage/s3_store.ts";
 import { Signer } from "./storage/signing.ts";
+import { requireLocation, Versions } from "./storage/versions.ts";
 
 const FUNCTION_PATH = /^\/functions\/v1\/([a-z0-9_-]+)(?:\/.*)?$/;
-/** The document that describes the Data API; everything else below `/rest/v1` is the Data API itself. */
-const ROOT_DOCUMENT = /^\/rest\/v1\/?$/;
 /** Asked by the supervisor: answered without the database, so that a gateway that waits for it does not look hung. */
 const ALIVE_PATH = "/gateway/alive";
 /** As on hosted projects: a read without a limit answers at most this many rows. */
@@ -34,32 +41,44 @@ export async function createHandler(
   connection: GatewayConnection,
   stopping: AbortSignal,
 ): Promise<Handler> {
-  const keys = new Keys(settings);
-  const files = new FileStore(settings.storageDir);
-  await files.prepare();
-  const storage = new Storage(connection, files, new Signer(settings.jwtSecret), keys);
+  const keys = new Keys(settings, (signingKey) => new MemberKeys(connection, signingKey));
+  const store = settings.s3 ? new S3Store(settings.s3) : new FileStore(settings.storageDir);
+  await requireLocation(connection, store);
+  await store.prepare();
+  const versions = new Versions(connection, store);
+  versions.keepSwept(stopping);
+  const storage = new Storage(connection, versions, new Signer(settings.jwtSecret), keys);
   const realtime = new Realtime(connection, keys, stopping);
   const lite = createLite(settings, connection);
-  const dataApi = new DataApi(connection, keys, MAX_ROWS);
+  const dataApi = new DataApi(connection, keys, MAX_ROWS, settings.version);
+  const hosts = new Hosts(settings.publicUrl);
+  const observer = new Observer();
+  const operations = new Operations(connection, keys, observer, realtime, settings.version);
 
   const route = async (request: Request): Promise<Response> => {
-    const refused = refuseForeignHost(request);
+    const refused = hosts.refuse(request);
     if (refused) return refused;
-    const { pathname } = new URL(request.url);
+    const { pathname, search } = new URL(request.url);
     if (pathname === ALIVE_PATH) {
       return Response.json({ version: settings.version, database_silent_ms: connection.silentMs });
     }
-    if (pathname.startsWith("/realtime/v1/")) return await realtime.fetch(request);
+    if (isContentsPath(pathname)) return await contents(request, store, keys);
+    if (pathname.startsWith("/realtime/v1/")) {
+      return isPreflight(request) ? preflight(request) : await realtime.fetch(request);
+    }
     if (!/^\/(rest|auth|storage|functions)\/v1(\/|$)/.test(pathname)) {
-      return await serveDashboard(request, settings);
+      return await operations.fetch(request) ?? await serveDashboard(request, hosts.originOf(request), settings);
     }
     // Functions answer for themselves, as they do when deployed.
     if (isPreflight(request) && !pathname.startsWith("/functions/v1")) return preflight(request);
-    const { url, method, body } = request;
+    if (comesWithMemberKey(request) && isAccountPath(request.method, pathname)) return withCors(refusedPath());
+    const { method, body } = request;
+    const url = `${hosts.originOf(request)}${pathname}${search}`;
     const translated = new Request(url, { method, body, headers: await keys.translate(request) });
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
-    return withCors(await limited(translated, keys, (bounded) => routeBounded(bounded, pathname)));
+    const response = await limited(translated, keys, (bounded) => routeBounded(bounded, pathname));
+    return withCors(announceEncodings(response, pathname));
   };
 
   const routeBounded = async (translated: Request, pathname: string): Promise<Response> => {
@@ -67,12 +86,13 @@ export async function createHandler(
     if (isSignInLinkPath(pathname)) {
       return await signInLinks(translated, connection, keys);
     }
+    if (await asksForOwnUser(translated, pathname, keys)) return await ownUser(translated, connection.driver, keys);
     if (await isSessionRequest(translated, pathname, keys)) {
       return await sessions(translated, connection, keys, (inner) => lite.fetch(inner));
     }
-    if (pathname.startsWith("/rest/v1") && !ROOT_DOCUMENT.test(pathname)) {
-      return await dataApi.fetch(translated);
-    }
+    if (pathname.startsWith("/rest/v1")) return await dataApi.fetch(translated);
+    const unknown = await unknownPath(translated, pathname, keys);
+    if (unknown) return unknown;
     const response = await lite.fetch(translated);
     if (response.status === 500 && !(await connection.answers())) return unavailableResponse();
     return response;
@@ -80,8 +100,11 @@ export async function createHandler(
 
   return async (request) => {
     try {
-      return await drained(request, route);
+      // What a function asks of its own project is part of a request that is counted already.
+      const isOwn = request.headers.get("host") === null;
+      return await drained(request, isOwn ? route : (read) => observer.watch(read, route));
     } catch (error) {
+      if (error instanceof KeyRefused) return withCors(refusedKey(error, new URL(request.url).pathname));
       if (isUnavailable(error)) return unavailableResponse();
       console.error("request failed:", new URL(request.url).pathname, error);
       return withCors(Response.json({ message: "Internal server error" }, { status: 500 }));
@@ -92,7 +115,7 @@ export async function createHandler(
 function createLite(settings: Settings, connection: GatewayConnection): App {
   return new App({
     connection,
-    api: { enabled: true, schemas: ["public"], max_rows: MAX_ROWS },
+    api: { enabled: false },
     auth: {
       enabled: true,
       enable_signup: false,
@@ -105,6 +128,11 @@ function createLite(settings: Settings, connection: GatewayConnection): App {
     options: { server: { admin: false, disableStudio: true } },
     // deno-lint-ignore no-explicit-any
   } as any) as unknown as App;
+}
+
+/** Whether a request is about an account itself, which a key has no say in, beyond whose it is. */
+function isAccountPath(method: string, pathname: string): boolean {
+  return pathname.startsWith("/auth/v1") && !(method === "GET" && /^\/auth\/v1\/user\/?$/.test(pathname));
 }
 
 async function callFunction(request: Request, pathname: string): Promise<Response> {

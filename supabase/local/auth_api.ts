@@ -6,6 +6,11 @@ import type { Keys } from "./keys.ts";
 export type Body = Record<string, unknown>;
 export type Sql = GatewayConnection["driver"];
 
+/** What Supabase Lite answers below `/auth/v1`, beside our own endpoints. */
+const LITE_PATH = new RegExp(
+  "^/auth/v1/(settings|health|logout|signup|token|user|verify|otp|magiclink|recover|resend|reauthenticate|authorize|" +
+    "callback|\\.well-known/[a-z.-]+)/?$",
+);
 const EMAIL = /^[^\s@]+@[^\s@]+$/;
 
 /** A refusal in GoTrue's shape. */
@@ -24,6 +29,13 @@ export class AuthError extends Error {
     const body = { code: this.status, error_code: this.code, msg: this.message, ...this.more };
     return Response.json(body, { status: this.status, headers: { "X-Sb-Error-Code": this.code, ...this.headers } });
   }
+}
+
+/** The answer to a path that GoTrue does not know, for whoever has a key; null if there is something. */
+export async function unknownPath({ headers }: Request, pathname: string, keys: Keys): Promise<Response | null> {
+  if (!pathname.startsWith("/auth/v1") || LITE_PATH.test(pathname)) return null;
+  if ((await keys.kindOf(headers.get("apikey") ?? "")) === null) return null;
+  return new AuthError(404, "not_found", "404 page not found").toResponse();
 }
 
 export const invalid = (message: string) => new AuthError(400, "validation_failed", message);

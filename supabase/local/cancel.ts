@@ -1,7 +1,7 @@
 /** Ending what a client asked of the database when the client has gone. */
 import postgres from "postgres";
 import { clientHasGone, currentClient } from "./client.ts";
-import { scramOnly } from "./scram.ts";
+import { type DatabaseAddress, dialling } from "./dial.ts";
 
 const IDLE_SECONDS = 30;
 const PAUSE_MS = 100;
@@ -15,13 +15,14 @@ const PAUSE_MS = 100;
 export class Canceller {
   readonly #sql: postgres.Sql;
 
-  constructor(url: string) {
+  constructor(address: DatabaseAddress) {
     const connection = { application_name: "openmanus-rl gateway" };
-    this.#sql = postgres(url, { max: 1, idle_timeout: IDLE_SECONDS, connection, onnotice: () => {}, ...scramOnly });
+    const options = { max: 1, idle_timeout: IDLE_SECONDS, connection, onnotice: () => {} };
+    this.#sql = postgres(address.url, { ...options, ...dialling(address) });
   }
 
-  /** Run statements on the connection of a server process, until they end or their client goes. */
-  async whileWanted<T>(pid: number, run: () => Promise<T>): Promise<T> {
+  /** Run statements on the connection of a server process, known once one was sent, until they end or their client goes. */
+  async whileWanted<T>(pid: () => number | undefined, run: () => Promise<T>): Promise<T> {
     const gone = currentClient.getStore()?.gone;
     if (!gone) return await run();
     if (gone.aborted) throw clientHasGone();
@@ -40,9 +41,10 @@ export class Canceller {
     }
   }
 
-  async #cancelWhile(pid: number, isRunning: () => boolean): Promise<void> {
+  async #cancelWhile(pid: () => number | undefined, isRunning: () => boolean): Promise<void> {
     while (isRunning()) {
-      await this.#sql`select pg_cancel_backend(${pid})`.catch(() => {});
+      const known = pid();
+      if (known !== undefined) await this.#sql`select pg_cancel_backend(${known})`.catch(() => {});
       if (isRunning()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }

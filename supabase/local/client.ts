@@ -1,10 +1,14 @@
 /** Who is at the other end of the request being answered. */
 import { AsyncLocalStorage } from "node:async_hooks";
 
-interface Client {
+export interface Client {
   address: string;
+  /** Whether it runs on this machine and came without a proxy. */
+  isLocal: boolean;
   /** Aborted when the client goes before it has its answer. */
   gone: AbortSignal;
+  /** As whom it acted, once that is known. */
+  caller?: { role: string; sub?: string };
 }
 
 export const currentClient = new AsyncLocalStorage<Client | undefined>();

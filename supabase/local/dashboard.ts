@@ -20,15 +20,15 @@ const TYPES: Record<string, string> = {
 };
 
 /** Serve a file of the dashboard; a path without an extension is a page of the app, which routes it itself. */
-export async function serveDashboard(request: Request, settings: Settings): Promise<Response> {
-  const response = await findPage(request, settings);
-  for (const [name, value] of Object.entries(protection(request))) response.headers.set(name, value);
+export async function serveDashboard(request: Request, origin: string, settings: Settings): Promise<Response> {
+  const response = await findPage(request, origin, settings);
+  for (const [name, value] of Object.entries(protection(origin))) response.headers.set(name, value);
   return response;
 }
 
-async function findPage(request: Request, settings: Settings): Promise<Response> {
+async function findPage(request: Request, origin: string, settings: Settings): Promise<Response> {
   const directory = settings.dashboardDir;
-  const { pathname, origin } = new URL(request.url);
+  const { pathname } = new URL(request.url);
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response(null, { status: 405, headers: { Allow: "GET, HEAD" } });
   }
@@ -48,7 +48,7 @@ function configuration(origin: string, { publishableKey, version }: Settings): R
 }
 
 /** Headers that keep text from agents from ever becoming code, and other sites from framing the pages. */
-function protection(request: Request): Record<string, string> {
+function protection(origin: string): Record<string, string> {
   const policy = {
     "default-src": "'self'",
     "script-src": "'self'",
@@ -56,7 +56,7 @@ function protection(request: Request): Record<string, string> {
     "img-src": "'self' data: blob:",
     "media-src": "'self' blob:",
     // Not every browser counts a socket to the same host as 'self'.
-    "connect-src": `'self' ws://${new URL(request.url).host}`,
+    "connect-src": `'self' ${origin.replace(/^http/, "ws")}`,
     "frame-ancestors": "'none'",
     "base-uri": "'self'",
     "object-src": "'none'",

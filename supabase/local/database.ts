@@ -1,42 +1,47 @@
 /** The Postgres connection that Supabase Lite works on, with hosted Supabase's manners. */
-import type { IntrospectResult } from "@supabase/lite";
 import { PostgresConnection } from "@supabase/lite/postgres";
 import type postgres from "postgres";
 import { admission } from "./admission.ts";
 import { Canceller } from "./cancel.ts";
-import { DatabaseUnavailable, isUnavailable } from "./errors.ts";
+import { currentClient } from "./client.ts";
+import { type DatabaseAddress, dialling } from "./dial.ts";
+import { isUnavailable } from "./errors.ts";
 import { statementTimeoutMs } from "./limits.ts";
 import { begin, type Database, kyselyOn, leave } from "./pool.ts";
+import { forgetPrepared } from "./rest/prepared.ts";
+import { join, literal, raw } from "./rest/sql.ts";
 import { readSchema, type Schema } from "./rest/schema.ts";
-import { exposedOnly } from "./root_document.ts";
-import { scramOnly } from "./scram.ts";
+import { fingerprint, tellsOfChanges } from "./schema_changes.ts";
 import { postgresTypes } from "./types.ts";
 
 const MAX_CONNECTIONS = 20;
 const CONNECT_TIMEOUT_SECONDS = 5;
 const RELOAD_DELAY_MS = 100;
+/** How often to look for changes of a schema that does not tell of them. */
+const LOOK_MS = 10_000;
 
 export class GatewayConnection extends PostgresConnection {
   #schema: Promise<Schema> | undefined;
   #readings = 0;
-  #loading: Promise<IntrospectResult> | undefined;
   #reloadTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #canceller: Canceller;
   #watching = false;
+  #lookTimer: ReturnType<typeof setInterval> | undefined;
+  #seen: string | undefined;
   #closing = false;
   #answeredAt = Date.now();
 
-  constructor(readonly url: string) {
-    super({ url });
+  constructor(readonly address: DatabaseAddress) {
+    super({ url: address.url });
     this.driver = this.#open();
     this.kysely = kyselyOn(() => this.driver);
-    this.#canceller = new Canceller(url);
+    this.#canceller = new Canceller(address);
   }
 
   /** A pool that is left for a new one as soon as Postgres closes any of its connections. */
   #open(): postgres.Sql {
     const { driver } = new PostgresConnection({
-      url: this.url,
+      url: this.address.url,
       postgresOptions: {
         max: MAX_CONNECTIONS,
         connect_timeout: CONNECT_TIMEOUT_SECONDS,
@@ -46,7 +51,7 @@ export class GatewayConnection extends PostgresConnection {
         types: postgresTypes,
         connection: { application_name: "openmanus-rl gateway" },
         onnotice: () => {},
-        ...scramOnly,
+        ...dialling(this.address),
         onclose: () => this.#renew(driver),
       },
     });
@@ -63,6 +68,7 @@ export class GatewayConnection extends PostgresConnection {
 
   override async close(): Promise<void> {
     this.#closing = true;
+    clearInterval(this.#lookTimer);
     await Promise.all([this.driver.end({ timeout: 1 }), this.#canceller.close()]);
   }
 
@@ -112,19 +118,9 @@ export class GatewayConnection extends PostgresConnection {
     return reading;
   }
 
-  /** Supabase Lite's own schema cache, of which it makes the document at `/rest/v1/`. */
-  override introspect(options?: { useCache?: boolean }): Promise<IntrospectResult> {
-    if (options?.useCache && this.introspection) return Promise.resolve(this.introspection);
-    this.#loading ??= this.#load().finally(() => (this.#loading = undefined));
-    return this.#loading;
-  }
-
-  async #load(): Promise<IntrospectResult> {
-    const schema = await super.introspect({ useCache: false });
-    // A failed reading comes back as an empty schema, which would make every table unknown.
-    if (schema.functions === undefined) throw new DatabaseUnavailable("the schema could not be read");
-    this.introspection = exposedOnly(schema);
-    return this.introspection;
+  /** Supabase Lite's own schema cache is for its Data API, which nothing here leads to. */
+  override introspect(): Promise<never> {
+    throw new Error("the schema is read with schema()");
   }
 
   /** Read the schema again when Postgres says `notify pgrst`, as PostgREST does. */
@@ -133,6 +129,19 @@ export class GatewayConnection extends PostgresConnection {
     this.#watching = true;
     // Also on every (re)connection: notifications sent meanwhile were missed.
     await this.driver.listen("pgrst", reload, reload);
+  }
+
+  /** Look for changes where Postgres does not tell of them: only superusers may make event triggers. */
+  async lookForSchemaChanges(): Promise<void> {
+    if (await tellsOfChanges(this.driver)) return;
+    this.#seen = await fingerprint(this.driver);
+    this.#lookTimer = setInterval(() => this.#look().catch(() => {}), LOOK_MS);
+  }
+
+  async #look(): Promise<void> {
+    const state = await fingerprint(this.driver);
+    if (state !== this.#seen) this.reloadSchema();
+    this.#seen = state;
   }
 
   /** Read the schema again soon; many calls in a row cause one reading. */
@@ -148,7 +157,7 @@ export class GatewayConnection extends PostgresConnection {
       // One that began later knows what this one may not.
       if (reading !== this.#readings) return;
       this.#schema = Promise.resolve(schema);
-      this.introspection = undefined;
+      forgetPrepared();
     } catch (error) {
       console.error("schema reload failed:", (error as Error).message);
     }
@@ -161,16 +170,27 @@ export class GatewayConnection extends PostgresConnection {
     run: (sql: postgres.TransactionSql) => Promise<T>,
     further: Setting[] = [],
   ): Promise<T> {
+    const settings = [...further, ...callerSettings(claims, operation)];
     const begun = () =>
       this.#begin(async (transaction) => {
-        const settings = [...further, ...callerSettings(claims, operation)];
-        const calls = settings.map((_, i) => `set_config($${2 * i + 1}, $${2 * i + 2}, true)`);
-        const query = `select pg_backend_pid() as pid, ${calls.join(", ")}`;
-        const [{ pid }] = await transaction.unsafe(query, settings.flat(), { prepare: true });
-        return await this.#canceller.whileWanted(pid, () => run(transaction));
+        const set = transaction.unsafe(settingSql(settings)).execute();
+        // Sent right behind: where the settings are refused, Postgres refuses everything that follows.
+        const work = () => inOrder(set, run(transaction));
+        return await this.#canceller.whileWanted(() => processOf(set), work);
       });
-    // The gateway's own look for what changed waits for nobody.
-    return operation === "realtime" ? begun() : admission.run(claims, begun);
+    if (operation !== OWN_WORK) this.#noteCaller(claims);
+    return operation === OWN_WORK ? begun() : admission.run(claims, begun);
+  }
+
+  /** Run statements that change nothing with the caller's rights. */
+  readAsCaller<T>(claims: Claims, run: (sql: postgres.TransactionSql) => Promise<T>, further: Setting[]): Promise<T> {
+    return this.asCaller(claims, "", run, [...further, ["transaction_read_only", "on"]]);
+  }
+
+  /** For whoever looks who is connected. */
+  #noteCaller(claims: Claims): void {
+    const client = currentClient.getStore();
+    if (client) client.caller = claims;
   }
 
   /** Lite's own Data API would grant every table to every API role; nothing here leads to it, and nothing may. */
@@ -178,6 +198,9 @@ export class GatewayConnection extends PostgresConnection {
     throw new Error("requests reach the database with asCaller");
   }
 }
+
+/** The operation of what the gateway does by itself, such as looking for what changed: it waits for nobody. */
+export const OWN_WORK = "gateway";
 
 /** The caller as Postgres sees it. */
 export interface Claims {
@@ -187,6 +210,29 @@ export interface Claims {
 }
 
 export type Setting = [name: string, value: string];
+
+/**
+ * The second of two that were sent one behind the other, when both have ended: Postgres passes over whatever is sent
+ * behind a statement that failed before it was sent whole, and the connection would wait for an answer for ever.
+ */
+async function inOrder<T>(first: PromiseLike<unknown>, second: Promise<T>): Promise<T> {
+  const ended = await Promise.allSettled([first, second]);
+  for (const one of ended) if (one.status === "rejected") throw one.reason;
+  return (ended[1] as PromiseFulfilledResult<Awaited<T>>).value;
+}
+
+/** As one text without parameters: postgres.js then sends it whole, ahead of whatever follows. */
+function settingSql(settings: Setting[]): string {
+  const calls = settings.map(([name, value]) =>
+    join([raw("set_config("), literal(name), raw(", "), literal(value), raw(", true)")], "")
+  );
+  return `select ${join(calls, ", ").render()[0]}`;
+}
+
+/** The server's process that a query was sent to, once it was. */
+function processOf(query: unknown): number | undefined {
+  return (query as { state: { pid: number } | null }).state?.pid; // Missing from its types.
+}
 
 function callerSettings(claims: Claims, operation: string): Setting[] {
   return [

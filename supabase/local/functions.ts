@@ -4,7 +4,9 @@ import getMetrics from "../functions/get-metrics/index.ts";
 import health from "../functions/health/index.ts";
 import importEnvironment from "../functions/import-environment/index.ts";
 import launchTraining from "../functions/launch-training/index.ts";
+import loadArchive from "../functions/load-archive/index.ts";
 import logAgentState from "../functions/log-agent-state/index.ts";
+import members from "../functions/members/index.ts";
 import metrics from "../functions/metrics/index.ts";
 import openapi from "../functions/openapi/index.ts";
 import rollouts from "../functions/rollouts/index.ts";
@@ -21,7 +23,9 @@ export const functions: Record<string, EdgeFunction> = {
   health,
   "import-environment": importEnvironment,
   "launch-training": launchTraining,
+  "load-archive": loadArchive,
   "log-agent-state": logAgentState,
+  members,
   metrics,
   openapi,
   rollouts,

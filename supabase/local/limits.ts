@@ -5,6 +5,7 @@
  * takes little memory, and leaves room for others.
  */
 import { isNestedDeeper, MAX_NESTING } from "../functions/_shared/nesting.ts";
+import { decompressed, encodingOf } from "./encodings.ts";
 import { bearer, type Keys } from "./keys.ts";
 
 const MB = 1024 * 1024;
@@ -119,7 +120,10 @@ async function readBody(
 ): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () => new TooMuch(413, "too_large", `The body may have ${most} bytes`);
   if (Number(request.headers.get("content-length") ?? 0) > most) throw tooLarge();
-  const reader = request.body!.getReader();
+  const encoding = encodingOf(request.headers);
+  if (encoding === undefined) throw new TooMuch(415, "unknown_encoding", "The body may be compressed with gzip only");
+  // Counted as it is after decompression: a small body may become a large one.
+  const reader = (encoding ? decompressed(request.body!) : request.body!).getReader();
   const late = Promise.withResolvers<never>();
   late.promise.catch(() => {});
   const reason = new TooMuch(408, "too_slow", `The body did not arrive within ${seconds} s`);
@@ -128,7 +132,7 @@ async function readBody(
   let length = 0;
   try {
     while (true) {
-      const { done, value } = await Promise.race([reader.read(), late.promise]);
+      const { done, value } = await Promise.race([encoding ? readable(reader) : reader.read(), late.promise]);
       if (done) break;
       length += value.byteLength;
       if (length > most) throw tooLarge();
@@ -148,8 +152,22 @@ async function readBody(
   return body;
 }
 
+/** Read on; what was not compressed as it says is the sender's mistake. */
+async function readable(reader: ReadableStreamDefaultReader<Uint8Array>) {
+  try {
+    return await reader.read();
+  } catch (error) {
+    if (error instanceof TypeError) {
+      throw new TooMuch(400, "not_compressed", "The body is not what Content-Encoding says");
+    }
+    throw error;
+  }
+}
+
 function withBody({ url, method, headers }: Request, body: Uint8Array<ArrayBuffer> | null): Request {
-  return new Request(url, { method, headers, body });
+  const plain = new Headers(headers);
+  for (const name of plain.has("content-encoding") ? ["content-encoding", "content-length"] : []) plain.delete(name);
+  return new Request(url, { method, headers: plain, body });
 }
 
 function isJson(request: Request): boolean {

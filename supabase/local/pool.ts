@@ -88,16 +88,25 @@ export async function begin<T>(
   pool: () => postgres.Sql,
   run: (transaction: postgres.TransactionSql) => Promise<T>,
 ): Promise<T> {
-  const giveUpAt = Date.now() + BEGIN_PATIENCE_MS;
-  while (true) {
-    let begun = false;
-    try {
-      return await pool().begin((transaction) => {
+  let begun = false;
+  return await patiently(
+    () =>
+      pool().begin((transaction) => {
         begun = true;
         return run(transaction);
-      }) as T;
+      }) as Promise<T>,
+    () => !begun,
+  );
+}
+
+/** Do something that Postgres may be away for, again for a while as long as it may be repeated. */
+export async function patiently<T>(work: () => Promise<T>, mayRepeat: () => boolean = () => true): Promise<T> {
+  const giveUpAt = Date.now() + BEGIN_PATIENCE_MS;
+  while (true) {
+    try {
+      return await work();
     } catch (error) {
-      if (begun || !isUnavailable(error) || Date.now() >= giveUpAt) throw error;
+      if (!mayRepeat() || !isUnavailable(error) || Date.now() >= giveUpAt) throw error;
       await new Promise((resolve) => setTimeout(resolve, BEGIN_PAUSE_MS));
     }
   }

@@ -1,13 +1,10 @@
 /**
- * Connections to Postgres that are used only after the server has shown that it knows the password.
+ * Whether a server has shown that it knows the password, before anything else is said to it.
  *
  * postgres.js does whatever a server asks for: it sends the password in clear to one that asks for that, and its queries
  * to one that asks for nothing. While the stack is down, such a server may be anybody's. With SCRAM the server never
  * sees the password and must prove that it knows it (which postgres.js checks), so nothing else is let through.
  */
-import type { Buffer } from "node:buffer";
-import net from "node:net";
-
 const AUTHENTICATION = 0x52; // R
 const ERROR = 0x45; // E
 const NOTICE = 0x4e; // N
@@ -50,25 +47,8 @@ export class Handshake {
   }
 }
 
-class ScramSocket extends net.Socket {
-  readonly #handshake = new Handshake();
-
-  // deno-lint-ignore no-explicit-any
-  override emit(event: string | symbol, ...parts: any[]): boolean {
-    if (event === "data" && !this.#handshake.done && !this.#handshake.accepts(parts[0] as Buffer)) {
-      const error = new Error("the server on the database's port did not prove with SCRAM that it is the database");
-      this.destroy(Object.assign(error, { code: "CONNECTION_CLOSED" }));
-      return false;
-    }
-    return super.emit(event, ...parts);
-  }
+/** The failure of a server that lets us in without having proven itself. */
+export function unproven(): Error {
+  const error = new Error("the server on the database's port did not prove with SCRAM that it is the database");
+  return Object.assign(error, { code: "CONNECTION_CLOSED" });
 }
-
-/** Options of postgres.js, whose types leave `socket` out. What is written to it waits until it is connected. */
-export const scramOnly: object = {
-  socket({ host, port }: { host: string[]; port: number[] }): net.Socket {
-    const socket = new ScramSocket();
-    socket.connect(port[0], host[0]);
-    return socket;
-  },
-};

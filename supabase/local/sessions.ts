@@ -1,15 +1,16 @@
 /**
- * Sessions: `/auth/v1/token`, and new passwords at `/auth/v1/user`.
+ * Sessions: `/auth/v1/token`, and new passwords and addresses at `/auth/v1/user`.
  *
  * Supabase Lite's tokens lack most of what policies read, its refresh tokens work again after their use, and whoever
  * holds a session may give it a new password.
  */
 import bcrypt from "bcryptjs";
-import { readUser } from "./admin_users.ts";
-import { answered, AuthError, type Body, invalid, json, type Sql } from "./auth_api.ts";
+import { readUser, setEmail } from "./admin_users.ts";
+import { answered, AuthError, type Body, checkEmail, invalid, json, type Sql } from "./auth_api.ts";
 import { clientAddress } from "./client.ts";
 import type { GatewayConnection } from "./database.ts";
 import { bearer, type Keys } from "./keys.ts";
+import { siteOf } from "./proxies.ts";
 import { signInThrottle } from "./throttle.ts";
 import { accessToken, EXPIRES_IN_SECONDS, type UserRow } from "./tokens.ts";
 
@@ -46,7 +47,7 @@ export async function sessions(
     if (PATH.exec(pathname)![1] === "user") return await updateUser(request, body, connection.driver, keys, lite);
     switch (searchParams.get("grant_type")) {
       case "password":
-        return Response.json({ ...await signIn(connection.driver, keys, origin, body), weak_password: null });
+        return Response.json({ ...await signIn(connection, keys, origin, body), weak_password: null });
       case "refresh_token":
         return Response.json(await refresh(connection.driver, keys, origin, body.refresh_token));
       default:
@@ -70,22 +71,42 @@ export async function openSession(sql: Sql, keys: Keys, origin: string, userId: 
   return await described(sql, keys, origin, userId, session, refreshToken);
 }
 
-async function signIn(sql: Sql, keys: Keys, origin: string, { email, password }: Body): Promise<Body> {
+async function signIn(connection: GatewayConnection, keys: Keys, origin: string, body: Body): Promise<Body> {
+  const { email, password } = body;
+  const sql = connection.driver;
   if (typeof email !== "string" || !email) throw invalid("missing email or phone");
   if (typeof password !== "string" || email.includes("\0")) throw invalidCredentials();
   const [user] = await sql<{ id: string; encrypted_password: string | null; confirmed: boolean; banned: boolean }[]>`
     select id, encrypted_password, confirmed_at is not null as confirmed, coalesce(banned_until > now(), false) as banned
     from auth.users where email = ${email.toLowerCase()} and not is_sso_user`;
   const isRight = await checkPassword(email.toLowerCase(), password, user?.encrypted_password ?? null);
-  if (!user || !isRight) throw invalidCredentials();
+  if (!user || !isRight) {
+    if (user) await noteFailure(connection, email.toLowerCase());
+    throw invalidCredentials();
+  }
   if (user.banned) throw new AuthError(400, "user_banned", "User is banned");
   if (!user.confirmed) throw new AuthError(400, "email_not_confirmed", "Email not confirmed");
   return await openSession(sql, keys, origin, user.id, "password");
 }
 
+/** Leave a trace of a wrong password, where there is a log to leave it in. */
+async function noteFailure(connection: GatewayConnection, email: string): Promise<void> {
+  try {
+    await connection.asCaller(
+      { role: "service_role" },
+      "auth",
+      (sql) => sql`select internal.note_failed_sign_in(${email})`,
+    );
+  } catch (error) {
+    const { code } = error as { code?: string };
+    // Without the migrations there is no log.
+    if (!["42883", "3F000", "42501"].includes(code ?? "")) throw error;
+  }
+}
+
 /** Compare a password, no more often than the throttle lets an account or an address try. */
 async function checkPassword(account: string, password: string, digest: string | null): Promise<boolean> {
-  return await signInThrottle.attempt([`account ${account}`, `address ${clientAddress()}`], async () => {
+  return await signInThrottle.attempt([`account ${account}`, `address ${siteOf(clientAddress())}`], async () => {
     const isRight = await bcrypt.compare(password, digest || NOBODYS_PASSWORD);
     return isRight && !!digest;
   });
@@ -121,10 +142,13 @@ async function refusal(sql: Sql, token: string): Promise<AuthError> {
   return new AuthError(400, "refresh_token_already_used", "Invalid Refresh Token: Already Used");
 }
 
-/** Change a user's own data; a new password takes the old one, or a session that a link has just begun. */
+/** Change a user's own data; a new password or address takes the password, or a session that a link has just begun. */
 async function updateUser(request: Request, body: Body, sql: Sql, keys: Keys, lite: Fetch): Promise<Response> {
-  const { current_password, ...changes } = body;
-  const session = changes.password === undefined ? null : await mayChoosePassword(request, sql, keys, current_password);
+  const { current_password, email, ...changes } = body;
+  const isSensitive = changes.password !== undefined || email !== undefined;
+  const owned = isSensitive ? await mayChoosePassword(request, sql, keys, current_password) : null;
+  const session = changes.password === undefined ? null : owned;
+  if (owned && email !== undefined) await changeEmail(sql, owned.user_id, checkEmail(email));
   const headers = new Headers(request.headers);
   headers.delete("content-length");
   const answer = await lite(new Request(request.url, { method: "PUT", headers, body: JSON.stringify(changes) }));
@@ -133,6 +157,16 @@ async function updateUser(request: Request, body: Body, sql: Sql, keys: Keys, li
     await sql`delete from auth.sessions where user_id = ${session.user_id} and id <> ${session.id}`;
   }
   return answer;
+}
+
+/** At once, as GoTrue does where it sends no e-mail to confirm with. */
+async function changeEmail(sql: Sql, userId: string, email: string): Promise<void> {
+  try {
+    await setEmail(sql, userId, email);
+  } catch (error) {
+    if ((error as { code?: string }).code !== "23505") throw error;
+    throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
+  }
 }
 
 async function mayChoosePassword(request: Request, sql: Sql, keys: Keys, currentPassword: unknown) {
@@ -146,7 +180,7 @@ async function mayChoosePassword(request: Request, sql: Sql, keys: Keys, current
   if (!session) throw new AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token");
   if (session.is_fresh) return session;
   if (typeof currentPassword !== "string" || !currentPassword) {
-    const message = "Password update requires the current password (current_password) or a fresh sign-in link";
+    const message = "This requires the current password (current_password) or a fresh sign-in link";
     throw new AuthError(400, "reauthentication_needed", message);
   }
   if (!await checkPassword(session.user_id, currentPassword, session.encrypted_password)) throw invalidCredentials();

@@ -14,8 +14,12 @@ import { openSession } from "./sessions.ts";
 const PATH = /^\/auth\/v1\/(admin\/generate_link|verify|otp|magiclink|recover|resend)\/?$/;
 const TOKEN_BYTES = 32;
 const VALID_HOURS = 24;
-/** What a client may call the link that it redeems: to GoTrue these are all links sent by e-mail. */
-const VERIFIED_TYPES = new Set(["magiclink", "email", "signup"]);
+/** The links that are made, and what a client may call each when it redeems it. */
+const REDEEMED_AS: Record<string, string[]> = {
+  magiclink: ["magiclink", "recovery", "email", "signup"],
+  recovery: ["recovery", "magiclink", "email"],
+  invite: ["invite", "signup", "email"],
+};
 
 type OpenSession = (userId: string) => Promise<Body>;
 
@@ -53,32 +57,41 @@ export async function signInLinks(
 async function generateLink(request: Request, sql: Sql): Promise<Response> {
   const url = new URL(request.url);
   const body = await json(request);
-  if (body.type !== "magiclink") throw invalid(`Only links of type "magiclink" are made here`);
-  const user = await findOrCreateUser(sql, checkEmail(body.email));
+  const kind = String(body.type);
+  if (!Object.hasOwn(REDEEMED_AS, kind)) {
+    throw invalid(`Only links of the types ${Object.keys(REDEEMED_AS).join(", ")} are made here`);
+  }
+  const user = await userOfLink(sql, kind, checkEmail(body.email), body.data);
   const token = randomToken();
   await sql`delete from auth.sign_in_links where expires_at < now()`;
   await sql`
-    insert into auth.sign_in_links (token_digest, user_id, expires_at)
-    values (${await digest(token)}, ${String(user.id)}, now() + make_interval(hours => ${VALID_HOURS}))`;
+    insert into auth.sign_in_links (token_digest, user_id, kind, expires_at)
+    values (${await digest(token)}, ${String(user.id)}, ${kind}, now() + make_interval(hours => ${VALID_HOURS}))`;
   const redirectTo = String(body.redirect_to ?? url.searchParams.get("redirect_to") ?? `${url.origin}/`);
-  const query = new URLSearchParams({ token, type: "magiclink", redirect_to: redirectTo });
+  const query = new URLSearchParams({ token, type: kind, redirect_to: redirectTo });
   return Response.json({
     ...user,
     action_link: `${url.origin}/auth/v1/verify?${query}`,
     email_otp: "",
     hashed_token: token,
     redirect_to: redirectTo,
-    verification_type: "magiclink",
+    verification_type: kind,
   });
 }
 
 /** As GoTrue does, make an account for an address that has none: only the secret key gets here. */
-async function findOrCreateUser(sql: Sql, email: string): Promise<Body> {
-  const find = () => sql<{ id: string }[]>`select id from auth.users where email = ${email} and not is_sso_user`;
+async function userOfLink(sql: Sql, kind: string, email: string, data: unknown): Promise<Body> {
+  const find = () =>
+    sql<{ id: string; confirmed: boolean }[]>`
+      select id, email_confirmed_at is not null as confirmed from auth.users where email = ${email} and not is_sso_user`;
   let [found] = await find();
+  if (kind === "recovery" && !found) throw new AuthError(404, "user_not_found", "User with this email not found");
+  if (kind === "invite" && found?.confirmed) {
+    throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
+  }
   if (!found) {
     try {
-      return await createUser(sql, { email, email_confirm: true });
+      return await createUser(sql, { email, email_confirm: kind !== "invite", user_metadata: data });
     } catch (error) {
       if ((error as { code?: string }).code !== "23505") throw error;
       [found] = await find(); // another request made it in the meantime
@@ -91,18 +104,20 @@ async function findOrCreateUser(sql: Sql, email: string): Promise<Body> {
 async function signIn(sql: Sql, open: OpenSession, type: unknown, token: unknown): Promise<Body> {
   if (typeof type !== "string" || !type) throw invalid("Verify requires a verification type");
   if (typeof token !== "string" || !token) throw invalid("Verify requires a token hash");
-  const userId = VERIFIED_TYPES.has(type) ? await redeem(sql, token) : null;
+  const userId = await redeem(sql, type, token);
   // One answer for every kind of wrong link: it tells nothing about who has an account.
   if (!userId) throw new AuthError(403, "otp_expired", "Email link is invalid or has expired");
   return await open(userId);
 }
 
 /** Use a link up and return whom it signs in, or null. */
-async function redeem(sql: Sql, token: string): Promise<string | null> {
+async function redeem(sql: Sql, type: string, token: string): Promise<string | null> {
+  const kinds = Object.keys(REDEEMED_AS).filter((kind) => REDEEMED_AS[kind].includes(type));
   const tokenDigest = await digest(token);
   return await sql.begin(async (transaction) => {
     const [link] = await transaction<{ user_id: string }[]>`
-      delete from auth.sign_in_links where token_digest = ${tokenDigest} and expires_at > now() returning user_id`;
+      delete from auth.sign_in_links
+      where token_digest = ${tokenDigest} and expires_at > now() and kind = any(${kinds}) returning user_id`;
     if (!link) return null;
     const [user] = await transaction<{ id: string }[]>`
       update auth.users set email_confirmed_at = coalesce(email_confirmed_at, now())
@@ -118,7 +133,10 @@ async function followLink(request: Request, sql: Sql, open: OpenSession): Promis
   if (!isLoopback(target.hostname)) throw invalid("redirect_to must be an address of this machine");
   const session = await signIn(sql, open, searchParams.get("type"), searchParams.get("token"));
   const names = ["access_token", "refresh_token", "expires_in", "expires_at", "token_type"];
-  target.hash = new URLSearchParams([...names.map((name) => [name, String(session[name])]), ["type", "magiclink"]])
+  target.hash = new URLSearchParams([...names.map((name) => [name, String(session[name])]), [
+    "type",
+    String(searchParams.get("type")),
+  ]])
     .toString();
   return new Response(null, { status: 303, headers: { Location: target.href, "Cache-Control": "no-store" } });
 }

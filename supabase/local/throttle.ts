@@ -34,14 +34,23 @@ export class Throttle {
     if (this.#waiting >= MAX_WAITING) throw tooMany(1);
     this.#waiting++;
     const turn = this.#work.then(async () => {
-      const wait = Math.max(...subjects.map((subject) => this.#wait(subject)));
+      const wait = this.wait(subjects);
       if (wait > 0) throw tooMany(wait);
       const isRight = await run();
-      if (!isRight) { for (const subject of subjects) this.#remember(subject); }
+      if (!isRight) this.failed(subjects);
       return isRight;
     }).finally(() => this.#waiting--);
     this.#work = turn.catch(() => {});
     return await turn;
+  }
+
+  /** For how many seconds nothing may be tried. */
+  wait(subjects: string[]): number {
+    return Math.max(...subjects.map((subject) => this.#wait(subject)));
+  }
+
+  failed(subjects: string[]): void {
+    for (const subject of subjects) this.#remember(subject);
   }
 
   #limit(subject: string): Limit {

@@ -12,7 +12,8 @@ insert into storage.buckets (id, name, public, file_size_limit, allowed_mime_typ
     array['application/json', 'application/jsonl', 'application/x-ndjson', 'text/csv', 'text/plain', 'application/zip',
           'application/gzip', 'application/vnd.apache.parquet', 'application/octet-stream']),
   ('media', 'media', false, 500 * 1024 * 1024, null),
-  ('task-files', 'task-files', false, 500 * 1024 * 1024, null)
+  ('task-files', 'task-files', false, 500 * 1024 * 1024, null),
+  ('archives', 'archives', false, 500 * 1024 * 1024, null)
 on conflict (id) do update
   set public = excluded.public, file_size_limit = excluded.file_size_limit, allowed_mime_types = excluded.allowed_mime_types;
 
@@ -26,14 +27,14 @@ $$;
 
 create function internal.is_workspace_bucket(bucket text) returns boolean
 language sql immutable set search_path = ''
-as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media', 'task-files') $$;
+as $$ select bucket in ('datasets', 'model-checkpoints', 'logs', 'evaluation-results', 'media', 'task-files', 'archives') $$;
 
 create function internal.object_run_id(bucket text, name text) returns uuid
 language plpgsql stable security definer set search_path = ''
 as $$
 -- The run that a file belongs to, or NULL. In plpgsql, which looks tables up when it runs: later migrations create them.
 begin
-  if bucket in ('model-checkpoints', 'logs', 'media') then
+  if bucket in ('model-checkpoints', 'logs', 'media', 'archives') then
     return internal.object_folder_id(name);
   elsif bucket = 'evaluation-results' then
     return (select c.training_run_id from public.model_checkpoints c where c.id = internal.object_folder_id(name));

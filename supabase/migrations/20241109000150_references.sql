@@ -70,7 +70,9 @@ begin
   execute format('create trigger %I after insert or update of %2$I on %3$s for each row
     when (new.%2$I is not null and current_setting(''openmanus_rl.in_batch'', true) is distinct from ''on'')
     execute function internal.check_reference(%2$L, %4$L)', 'refer_' || field, field, target, parent);
+  -- Except when turns are moved to an archive: what refers to them and stays, such as media, stays.
   execute format('create trigger %I after delete on %s referencing old table as old_rows for each statement
+    when (current_setting(''openmanus_rl.archiving'', true) is distinct from ''on'')
     execute function internal.delete_referring(%L, %L)', 'delete_' || label, parent, target, field);
   execute format('create trigger %I after truncate on %s for each statement
     execute function internal.truncate_referring(%L)', 'truncate_' || label, parent, target);

@@ -26,6 +26,7 @@ create table public.training_runs (
   stop_requested_at timestamptz,
   heartbeat_at timestamptz,
   heartbeat_timeout_seconds integer not null default 300 check (heartbeat_timeout_seconds > 0),
+  archive_status text check (archive_status in ('writing', 'archived')),
   visibility text not null default 'private' check (visibility in ('private', 'public')),
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   started_at timestamptz,
@@ -36,6 +37,7 @@ create table public.training_runs (
 comment on table public.training_runs is 'One training run. run_name is the name by which a restarted script finds its run again.';
 comment on column public.training_runs.environment_version is 'The version of the environment in `environments` that it trained on.';
 comment on column public.training_runs.stop_requested_at is 'When it was asked to stop after the current step; see stop_run.';
+comment on column public.training_runs.archive_status is 'writing: its turns and metric points are being copied to an archive; archived: they are in the archive and no longer in the database. Null: neither. See archives.';
 comment on column public.training_runs.timeline is 'How often the run was rewound.';
 comment on column public.training_runs.rewinds is 'The steps to which the run was rewound, oldest first. A record with more of them than the database rewinds the run.';
 comment on column public.training_runs.baseline_id is 'The evaluation with which the run''s evaluations are compared.';
@@ -85,7 +87,7 @@ end
 $$;
 
 select internal.protect('public.training_runs', 'owner_id = (select auth.uid())', 'visibility = ''public''');
-select internal.reserve('public.training_runs', 'stop_requested_at');
+select internal.reserve('public.training_runs', 'stop_requested_at', 'archive_status');
 
 -- Heartbeat ---------------------------------------------------------------------------------------------------------------------
 

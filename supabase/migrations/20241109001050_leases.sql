@@ -103,6 +103,9 @@ begin
     perform internal.fail('OM409', field,
       format('%s %s: its rollout is in the queue, and only its worker writes to it', replace(kind, '_', ' '), row_id));
   end if;
+  if kind in ('agent_states', 'observations', 'generations', 'tool_calls') then
+    perform internal.refuse_if_archived(kind, row_id, field, (select r.training_run_id from public.rollouts r where r.id = of_rollout_id));
+  end if;
 end
 $$;
 

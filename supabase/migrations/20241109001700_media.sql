@@ -15,10 +15,13 @@ create table public.media (
   height integer check (height > 0),
   duration_ms double precision check (duration_ms >= 0),
   metadata jsonb not null default '{}',
+  timeline integer not null default 0,
+  rewound_at timestamptz,
   owner_id uuid default auth.uid() references auth.users (id) on delete set null,
   created_at timestamptz not null default now()
 );
 comment on table public.media is 'A file in storage that belongs to a run, a rollout or a turn. Many rows may reference one file.';
+comment on column public.media.rewound_at is 'When a rewind of the run hid the frame; null if it is visible. Media of rollouts are hidden with their rollouts.';
 create unique index media_of_a_run on public.media (training_run_id, id);
 create unique index media_of_a_rollout on public.media (rollout_id, id);
 create unique index media_of_a_turn on public.media (agent_state_id, id);

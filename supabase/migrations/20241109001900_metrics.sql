@@ -26,12 +26,14 @@ begin
   end if;
   -- For an axis without steps, let the constraints report the reason.
   select coalesce(min(s), 0), coalesce(max(s), 0), count(*) into new.first_step, new.last_step, new.points from unnest(new.steps) s;
+  perform internal.refuse_if_archived('metric_axes', new.id, 'training_run_id', new.training_run_id);
   return new;
 end
 $$;
 
-create trigger bound_metric_axis before insert or update on public.metric_axes
-  for each row execute function internal.bound_metric_axis();
+-- Not when rows are restored from an archive, exactly as they were.
+create trigger bound_metric_axis before insert or update on public.metric_axes for each row
+  when (current_setting('openmanus_rl.archiving', true) is distinct from 'on') execute function internal.bound_metric_axis();
 
 create table public.metric_chunks (
   id uuid primary key default internal.new_id(),
@@ -89,7 +91,7 @@ begin
     new.first_step := axis.first_step;
     new.last_step := axis.last_step;
   end if;
-  perform internal.follow_run(new.training_run_id);
+  perform internal.follow_run(new.training_run_id), internal.refuse_if_archived('metric_chunks', new.id, 'training_run_id', new.training_run_id);
   new.visible_to := (
     select min(w.to_step) from public.rewinds w where w.training_run_id = new.training_run_id and w.timeline > new.timeline);
   new.updated_at := now();
@@ -97,8 +99,9 @@ begin
 end
 $$;
 
-create trigger bound_metric_chunk before insert or update on public.metric_chunks
-  for each row execute function internal.bound_metric_chunk();
+-- Not when rows are restored from an archive, exactly as they were.
+create trigger bound_metric_chunk before insert or update on public.metric_chunks for each row
+  when (current_setting('openmanus_rl.archiving', true) is distinct from 'on') execute function internal.bound_metric_chunk();
 
 select internal.compress('public.metric_axes', 'steps', 'times');
 select internal.compress('public.metric_chunks', 'steps', 'values', 'times');
@@ -211,7 +214,11 @@ begin
       select (select c.name from public.metric_chunks c where c.training_run_id = metric_names.training_run_id and c.name > f.name
                 and (c.visible_to is null or c.first_step <= c.visible_to) order by c.name limit 1)
       from found f where f.name is not null)
-    select coalesce(jsonb_agg(f.name order by f.name), '[]') from found f where f.name is not null);
+    -- Of an archived run, the names that were kept.
+    select coalesce(jsonb_agg(f.name order by f.name), (
+      select jsonb_agg(k order by k) from public.archives a cross join lateral jsonb_object_keys(a.figures -> 'metrics') k
+      where a.training_run_id = metric_names.training_run_id), '[]')
+    from found f where f.name is not null);
 end
 $$;
 comment on function public.metric_names is 'The names of a run''s metrics.';

@@ -1,4 +1,4 @@
--- Rewinds. A rewind to a step hides everything of the run after that step (steps, metrics, rollouts, checkpoints, evaluations) and begins
+-- Rewinds. A rewind to a step hides everything of the run after that step (steps, metrics, rollouts, checkpoints, evaluations, frames) and begins
 -- another timeline; nothing is deleted. Records of an earlier timeline that arrive later are hidden on arrival.
 
 create table public.rewinds (
@@ -47,6 +47,21 @@ create trigger hide_latecomer before insert on public.model_checkpoints for each
 create trigger hide_latecomer before insert on public.evaluations for each row when (new.training_run_id is not null) execute function internal.hide_latecomer();
 create trigger hide_latecomer before insert on public.rollouts for each row when (new.training_run_id is not null) execute function internal.hide_latecomer();
 
+create function internal.hide_late_frame() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  perform internal.follow_run(new.training_run_id);
+  new.rewound_at := (
+    select min(w.created_at) from public.rewinds w
+    where w.training_run_id = new.training_run_id and w.timeline > new.timeline and (new.metadata ->> 'step')::numeric > w.to_step);
+  return new;
+end
+$$;
+
+create trigger hide_late_frame before insert on public.media for each row
+  when (new.training_run_id is not null and new.kind = 'frame' and new.rollout_id is null and jsonb_typeof(new.metadata -> 'step') = 'number') execute function internal.hide_late_frame();
+
 -- Rewinding ---------------------------------------------------------------------------------------------------------------------
 
 create function internal.rewind_run(run_id uuid, kept_step bigint, rewind_id uuid) returns void
@@ -92,6 +107,8 @@ begin
     and (c.step > kept_step or (c.step is null and c.created_at >= went_beyond));
   update public.evaluations e set rewound_at = now() where e.training_run_id = run_id and e.rewound_at is null and e.timeline < next_timeline
     and (e.step > kept_step or (e.step is null and e.created_at >= went_beyond));
+  update public.media m set rewound_at = now() where m.training_run_id = run_id and m.kind = 'frame' and m.rollout_id is null and m.rewound_at is null
+    and jsonb_typeof(m.metadata -> 'step') = 'number' and (m.metadata ->> 'step')::numeric > kept_step and m.timeline < next_timeline;
   update public.metric_chunks c set visible_to = least(c.visible_to, kept_step)
   where c.training_run_id = run_id and c.last_step > kept_step and c.timeline < next_timeline;
   update public.training_runs r set timeline = next_timeline, progress = null,
@@ -153,6 +170,6 @@ $$;
 create trigger take_rewinds after insert or update of rewinds on public.training_runs for each row
   when (cardinality(new.rewinds) > new.timeline) execute function internal.take_rewinds();
 
-revoke execute on function internal.follow_run, internal.hide_latecomer, internal.rewind_run, internal.stay_silent, internal.apply_rewinds,
+revoke execute on function internal.follow_run, internal.hide_latecomer, internal.hide_late_frame, internal.rewind_run, internal.stay_silent, internal.apply_rewinds,
   internal.keep_rewinds, internal.take_rewinds from public;
 grant execute on function internal.follow_run, internal.rewind_run, internal.apply_rewinds to authenticated, service_role;

@@ -22,10 +22,10 @@ as $$
   else format('%s %s: %s', kind, coalesce(id, '(no id)'), case
     when state = '23502' then format('%s is required', field)
     when state = '23503' then coalesce(
-      (select format('%s %s is unknown; create it first', m[1], m[2]) from regexp_match(detail, 'Key \(([^)]*)\)=\(([^)]*)\)') m), message)
+      (select format('%s %s is unknown; create it first', m[1], m[2]) from regexp_match(detail, 'Key \(([^)]*)\)=\(([^)]*)\)') m where m is not null), message)
     when state = '23505' then coalesce(
       (select format('there is another one with %s = %s; use its id to change it, or another %s', m[1], m[2], m[1])
-       from regexp_match(detail, 'Key \(([^)]*)\)=\((.*)\) already') m), message)
+       from regexp_match(detail, 'Key \(([^)]*)\)=\((.*)\) already') m where m is not null), message)
     when state = '23514' then (
       select case
         when d.definition like '%ANY (ARRAY[%' then format('%s must be one of %s', field,
@@ -37,6 +37,28 @@ as $$
     when state = '42501' then 'not yours to write; ask its owner or an admin'
     when field is not null and state like '22%' then format('%s: %s', field, message)
     else message end) end
+$$;
+
+create function internal.taken_key(kind text, ordinal integer, index_name text) returns text
+language plpgsql set search_path = ''
+as $$
+-- What Postgres says of a value that exists already, to whom row security does not hold for: the values are those of the record itself.
+-- NULL for an index of another table.
+declare
+  staged jsonb;
+  key record;
+begin
+  if to_regclass('pg_temp.stage_' || kind) is null then
+    return null;
+  end if;
+  execute format('select to_jsonb(s) from pg_temp.%I s where s.ordinal = $1', 'stage_' || kind) into staged using ordinal;
+  select string_agg(a.attname, ', ' order by k.place) as columns, string_agg(staged ->> a.attname::text, ', ' order by k.place) as given into key
+  from pg_catalog.pg_index x join pg_catalog.pg_class i on i.oid = x.indexrelid
+  cross join lateral unnest(x.indkey::smallint[]) with ordinality k (number, place)
+  join pg_catalog.pg_attribute a on a.attrelid = x.indrelid and a.attnum = k.number
+  where i.relname = index_name and x.indrelid = internal.table_of(kind);
+  return case when key.columns is not null then format('Key (%s)=(%s) already exists.', key.columns, key.given) end;
+end
 $$;
 
 create function internal.refuse(kind text, ordinal integer, state text, message text, detail text, field text, constraint_name text)
@@ -68,6 +90,9 @@ begin
         exit;
       end if;
     end loop;
+  end if;
+  if state = '23505' and coalesce(detail, '') = '' then
+    detail := internal.taken_key(kind, ordinal, constraint_name);
   end if;
   if culprit is null then
     culprit := case
@@ -110,6 +135,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.refusal_code, internal.explain_refusal, internal.refuse, internal.refuse_orphans from public;
-grant execute on function internal.refusal_code, internal.explain_refusal, internal.refuse, internal.refuse_orphans
+revoke execute on function internal.refusal_code, internal.explain_refusal, internal.taken_key, internal.refuse,
+  internal.refuse_orphans from public;
+grant execute on function internal.refusal_code, internal.explain_refusal, internal.taken_key, internal.refuse, internal.refuse_orphans
   to authenticated, service_role;

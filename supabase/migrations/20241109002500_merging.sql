@@ -223,8 +223,11 @@ select internal.define_merge('rewards', 'left join public.rollouts p on p.id = s
 select internal.define_merge('validations',
   'left join public.rollouts p on p.id = s.rollout_id left join public.validators v on v.id = s.validator_id',
   '{"training_run_id": "p.training_run_id", "validator_name": "coalesce(s.validator_name, v.external_id, ''default'')"}');
-select internal.define_merge('media', 'left join public.rollouts p on p.id = s.rollout_id',
-  '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end"}');
+select internal.define_merge('media',
+  'left join public.rollouts p on p.id = s.rollout_id
+   left join public.training_runs r on r.id = s.training_run_id and p.id is null',
+  '{"training_run_id": "case when p.id is null then s.training_run_id else p.training_run_id end",
+    "timeline": "coalesce(s.timeline, p.timeline, r.timeline, 0)"}');
 
 -- Metric chunks are wide and only grow: one statement merges them, without rewriting each in its staging table, after another for the
 -- axes: one record of each has its steps and times. Known rows are looked up one by one (`limit 1`): Postgres cannot know how few

@@ -6,11 +6,13 @@
 
 -- Locks -------------------------------------------------------------------------------------------------------------------------
 
-create function internal.lock_runs(kinds text[]) returns void
+create function internal.lock_runs(kinds text[]) returns uuid[]
 language plpgsql set search_path = ''
 as $$
--- Lock the runs of a batch: those that it changes against other changes, the others against rewinds.
+-- Lock the runs of a batch: those that it changes against other changes, the others against rewinds and archiving. Return those that are archived.
 declare
+  archived uuid[] := '{}';
+  archive_status text;
   sources text := (
     select string_agg(case k
       when 'training_runs' then 'select s.id, true from pg_temp.stage_training_runs s'
@@ -18,25 +20,43 @@ declare
         'select p.training_run_id, false from pg_temp.stage_rollout_groups s join public.training_steps p on p.id = s.training_step_id union all
          select e.training_run_id, false from pg_temp.stage_rollout_groups s join public.evaluations e on e.id = s.evaluation_id'
       -- In a subquery: Postgres would read the whole table to join it.
+      when 'agent_states' then 'select (select p.training_run_id from public.rollouts p where p.id = s.rollout_id), false
+         from (select distinct rollout_id from pg_temp.stage_agent_states) s'
+      when 'rewards' then 'select (select p.training_run_id from public.rollouts p where p.id = s.rollout_id), false
+         from (select distinct rollout_id from pg_temp.stage_rewards) s'
+      when 'observations' then 'select (select p.training_run_id from public.agent_states p where p.id = s.agent_state_id), false
+         from (select distinct agent_state_id from pg_temp.stage_observations) s'
+      when 'generations' then 'select (select p.training_run_id from public.agent_states p where p.id = s.agent_state_id), false
+         from (select distinct agent_state_id from pg_temp.stage_generations) s'
+      -- Frames of the run itself are hidden by a rewind.
+      when 'media' then 'select s.training_run_id, false from pg_temp.stage_media s where s.kind = ''frame'' and s.rollout_id is null union all
+         select (select p.training_run_id from public.rollouts p where p.id = s.rollout_id), false from (select distinct rollout_id from pg_temp.stage_media) s'
+      when 'tool_calls' then 'select (select p.training_run_id from public.agent_states p where p.id = s.agent_state_id), false
+         from (select distinct agent_state_id from pg_temp.stage_tool_calls) s'
       else format('select s.training_run_id, false from pg_temp.%1$I s union all
          select (select t.training_run_id from public.%2$I t where t.id = s.id), false from pg_temp.%1$I s', 'stage_' || k, k)
         || case k when 'rollouts' then ' union all
          select g.training_run_id, false from pg_temp.stage_rollouts s join public.rollout_groups g on g.id = s.group_id' else '' end
       end, ' union all ')
     from unnest(kinds) k
-    where k in ('training_runs', 'training_steps', 'model_checkpoints', 'evaluations', 'rollout_groups', 'rollouts', 'metric_chunks'));
+    where k in ('training_runs', 'training_steps', 'model_checkpoints', 'evaluations', 'rollout_groups', 'rollouts', 'agent_states', 'observations',
+      'generations', 'tool_calls', 'rewards', 'media', 'metric_chunks'));
   run record;
 begin
   if sources is null then
-    return;
+    return archived;
   end if;
   for run in execute format('select w.id, bool_or(w.changes) as changes from (%s) w (id, changes) where w.id is not null group by w.id order by w.id', sources) loop
     if run.changes then
-      perform 1 from public.training_runs r where r.id = run.id for no key update;
+      select r.archive_status into archive_status from public.training_runs r where r.id = run.id for no key update;
     else
-      perform 1 from public.training_runs r where r.id = run.id for key share;
+      select r.archive_status into archive_status from public.training_runs r where r.id = run.id for key share;
+    end if;
+    if archive_status is not null then
+      archived := archived || run.id;
     end if;
   end loop;
+  return archived;
 end
 $$;
 
@@ -188,8 +208,10 @@ declare
   refused jsonb;
   first_refusal record;
   in_batch text := current_setting('openmanus_rl.in_batch', true);
+  archived uuid[];
 begin
-  perform internal.lock_runs(kinds), internal.lock_leased(kinds);
+  archived := internal.lock_runs(kinds);
+  perform internal.lock_leased(kinds);
   if 'rewards' = any (kinds) then
     perform internal.lock_steps();
   end if;
@@ -197,6 +219,9 @@ begin
   for k in select r.kind from internal.record_kinds() r where r.kind = any (kinds) order by r.place loop
     execute format('select min(ordinal), max(ordinal), $1 + count(*) from pg_temp.%I', 'stage_' || k) into low, high, received using received;
     continue when low is null;
+    if archived <> '{}' then
+      perform internal.refuse_archived(k, archived);
+    end if;
     perform internal.refuse_orphans(k), internal.refuse_unleased(k, kinds), internal.refuse_second_rewards(k);
     perform internal.merge_range('merge', k, low, high);
   end loop;
@@ -227,24 +252,35 @@ comment on function internal.merge_stage is 'Merge the records in pg_temp.stage_
 -- A client that connects to Postgres may copy new rows directly to the tables of turns, their parts, rewards and metric chunks, between
 -- these calls and in the same transaction.
 
-create function internal.begin_copy(run_ids uuid[]) returns void
+create function internal.begin_copy(run_ids uuid[]) returns boolean
 language plpgsql set search_path = ''
 as $$
--- Lock the runs of metric chunks against rewinds. From here on, what triggers do row by row is done once: parents are locked by
+-- Lock the runs of metric chunks against rewinds; false if only the merge can tell which are refused: a run is archived. From here on, what triggers do row by row is done once: parents are locked by
 -- internal.lock_parents, and the runs are marked by internal.end_copy.
 begin
   perform 1 from public.training_runs r where r.id = any (run_ids) order by r.id for key share;
   perform set_config('openmanus_rl.in_batch', 'on', true);
+  return not exists (select 1 from public.training_runs r where r.id = any (run_ids) and r.archive_status is not null);
 end
+$$;
+
+create function internal.lock_runs_of(rollout_ids uuid[], turn_ids uuid[]) returns uuid[]
+language sql set search_path = ''
+as $$
+  select array(select t.id from public.training_runs t
+    where t.id = any (array(select r.training_run_id from public.rollouts r where r.id = any (rollout_ids)
+      union select a.training_run_id from public.agent_states a where a.id = any (turn_ids)))
+    order by t.id for key share)
 $$;
 
 create function internal.lock_parents(rollout_ids uuid[], turn_ids uuid[])
 returns table (id uuid, training_run_id uuid, needs_merge boolean)
 language plpgsql set search_path = ''
 as $$
--- Lock the rollouts and turns that rows are copied to, then return those that exist, and whether only the merge can tell
--- which rows are refused: a turn's reward might be the second of its step, or the rollout is in the queue.
+-- Lock the runs, rollouts and turns that rows are copied to, then return those that exist, and whether only the merge can tell
+-- which rows are refused: a turn's reward might be the second of its step, the rollout is in the queue, or the run is archived.
 declare
+  runs_locked uuid[] := internal.lock_runs_of(rollout_ids, turn_ids);
   rollouts_locked uuid[] := array(select r.id from public.rollouts r where r.id = any (rollout_ids) order by r.id for key share);
   turns_locked uuid[] := array(select a.id from public.agent_states a where a.id = any (turn_ids) order by a.id for key share);
 begin
@@ -252,9 +288,11 @@ begin
     select r.id, r.training_run_id,
       (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease()
         or exists (select 1 from internal.rewards w where w.rollout_id = r.id and w.reward_type = 'step' and w.step_number is not null)
+        or exists (select 1 from public.training_runs t where t.id = any (runs_locked) and t.archive_status is not null)
     from public.rollouts r where r.id = any (rollouts_locked)
     union all
     select a.id, a.training_run_id, (r.request is not null and not internal.is_ended(r.status)) or internal.writes_under_lease()
+      or exists (select 1 from public.training_runs t where t.id = any (runs_locked) and t.archive_status is not null)
     from public.agent_states a join public.rollouts r on r.id = a.rollout_id where a.id = any (turns_locked);
 end
 $$;
@@ -280,6 +318,7 @@ declare
   rows jsonb;
   returned jsonb := '{}';
 begin
+  perform internal.refuse_dead_key();
   perform internal.open_stage(array(
     select r.kind from internal.record_kinds() r
     where batch ? r.kind or (batch ? 'agent_states' and r.kind in ('tool_calls', 'observations', 'generations', 'rewards'))));
@@ -339,9 +378,10 @@ $$;
 comment on function public.change_status is 'Change the status of a run, step, evaluation, rollout or job; returns the row.';
 
 revoke execute on function internal.lock_runs, internal.lock_rows, internal.lock_steps, internal.refuse_second_rewards, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage,
-  internal.begin_copy, internal.lock_parents, internal.end_copy from public;
+  internal.begin_copy, internal.lock_runs_of, internal.lock_parents, internal.end_copy from public;
 grant execute on function internal.lock_runs, internal.lock_rows, internal.lock_steps, internal.refuse_second_rewards, internal.merge_range, internal.beat, internal.beat_runs, internal.merge_stage
   to authenticated, service_role;
-grant execute on function internal.begin_copy, internal.lock_parents, internal.end_copy to service_role;
+grant execute on function internal.begin_copy to service_role;
+grant execute on function internal.lock_runs_of, internal.lock_parents, internal.end_copy to authenticated, service_role;
 revoke execute on function public.ingest, public.change_status from public, anon, authenticated, service_role;
 grant execute on function public.ingest, public.change_status to authenticated, service_role;

@@ -15,6 +15,12 @@ begin
     select c.name, least(c.last_step, c.visible_to) as last into chunk from public.metric_chunks c
     where c.training_run_id = run_id and c.first_step <= coalesce(c.visible_to, c.first_step) order by 2 desc, c.id limit 1;
   end if;
+  if chunk.last is null then
+    -- Of an archived run, what was kept.
+    select (a.figures ->> 'last_step')::bigint, (a.figures ->> 'is_from_zero')::boolean into step, is_from_zero
+    from public.archives a where a.training_run_id = run_id;
+    return;
+  end if;
   step := chunk.last;
   is_from_zero := 0 = (
     select c.first_step from public.metric_chunks c where c.training_run_id = run_id and c.name = chunk.name order by c.first_step, c.id limit 1);
@@ -83,7 +89,7 @@ select r.id, r.name, r.run_name, r.algorithm, r.environment, r.environment_versi
   internal.current_step(r.id, r.current_step, r.timeline > 0) as current_step,
   r.total_steps,
   internal.progress(r.id, r.current_step, r.timeline > 0, r.progress, r.total_steps) as progress,
-  r.timeline, r.rewinds, r.stop_requested_at, r.baseline_id, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
+  r.timeline, r.rewinds, r.stop_requested_at, r.baseline_id, r.heartbeat_at, r.heartbeat_timeout_seconds, r.archive_status, r.visibility, r.owner_id,
   r.started_at, r.finished_at, r.created_at, r.updated_at,
   case
     when r.status = 'running'

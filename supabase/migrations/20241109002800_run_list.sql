@@ -14,7 +14,7 @@ $$;
 
 create view public.run_list with (security_invoker = true) as
 select r.id, r.name, r.run_name, r.algorithm, r.environment, r.description, r.tags, r.status, r.shown_status,
-  r.status_message, r.current_step, r.steps_done, r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.visibility, r.owner_id,
+  r.status_message, r.current_step, r.steps_done, r.total_steps, r.progress, r.heartbeat_at, r.heartbeat_timeout_seconds, r.archive_status, r.visibility, r.owner_id,
   internal.name_of_member(r.owner_id) as owner_name,
   r.baseline_id, r.timeline, r.started_at, r.finished_at, r.created_at, r.updated_at,
   s.rollout_count, s.completed_count, s.success_count, s.success_rate, s.average_reward, s.average_turns,

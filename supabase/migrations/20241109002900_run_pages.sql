@@ -117,12 +117,15 @@ begin
     where s.seconds > 0
   )
   select jsonb_build_object('rollouts', c.rollouts, 'completed', c.completed, 'solved', c.solved, 'truncated', c.truncated, 'errors', c.errors,
-    'groups', g.groups, 'flat_groups', g.flat_groups, 'tool_calls', t.tool_calls, 'tool_errors', t.tool_errors,
+    'groups', g.groups, 'flat_groups', g.flat_groups,
+    -- Of an archived run, as counted by the default sample when it was archived.
+    'tool_calls', coalesce((k.figures ->> 'tool_calls')::bigint, t.tool_calls), 'tool_errors', coalesce((k.figures ->> 'tool_errors')::bigint, t.tool_errors),
     'mean_staleness', internal.to_double(c.mean_staleness), 'max_staleness', c.max_staleness,
     'rollouts_per_minute', internal.to_double(c.completed / w.minutes), 'turns_per_minute', internal.to_double(c.turns / w.minutes),
     'tokens_per_second', internal.to_double(s.tokens_per_second), 'seconds_per_step', internal.to_double(s.seconds_per_step),
     'window_from', c.window_from, 'window_to', c.window_to)
   from counted c cross join called t cross join compared g cross join stepped s
+  left join public.archives k on k.training_run_id = run_id
   cross join lateral (select nullif(greatest(extract(epoch from c.window_to - c.window_from) / 60, 0), 0) as minutes) w);
 end
 $$;

@@ -271,6 +271,9 @@ begin
       made := made || coalesce(one.earlier_id, (one.planned).id);
     end loop;
   end loop;
+  -- A repeated request finds its rollouts there already.
+  perform internal.note_many('rollout.requested', 'rollouts', array(
+    select p.id from unnest(planned) p where not exists (select 1 from public.rollouts r where r.id = p.id) order by p.id));
   perform internal.add_rollouts(planned);
   return jsonb_build_object('reused', to_jsonb(reused), 'rollouts', (
     select coalesce(jsonb_agg(to_jsonb(r) order by m.place), '[]') from unnest(made) with ordinality m (id, place) join public.rollouts r on r.id = m.id));

@@ -193,6 +193,7 @@ begin
         case request ->> 'kind' when 'baseline' then 'baseline' else 'evaluation' end, step, auth.uid(), group_id, '{}') p);
     end loop;
     perform internal.add_rollouts(planned);
+    perform internal.note('evaluation.requested', 'evaluations', evaluation_id, request ->> 'name', jsonb_build_object('rollouts', cardinality(planned)));
   end if;
   return jsonb_build_object('evaluation', (select to_jsonb(e) from public.evaluations e where e.id = evaluation_id),
     'rollouts', (select coalesce(jsonb_agg(to_jsonb(r) order by g.number, r.id), '[]') from public.rollouts r join public.rollout_groups g on g.id = r.group_id

@@ -63,6 +63,9 @@ declare
 begin
   perform internal.require_editor('stop workers');
   stopped := internal.drain_workers(worker_ids, internal.owner_to_match());
+  if stopped > 0 then
+    perform internal.note_many('worker.stopped', 'workers', worker_ids);
+  end if;
   return stopped;
 end
 $$;

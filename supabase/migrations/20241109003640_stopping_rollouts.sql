@@ -49,6 +49,7 @@ begin
     perform internal.fail('OM409', 'rollout_id', format('rollout %s: it is recorded by a training run and is not of the queue; stop the process that records it', ended));
   end if;
   perform internal.stop(rollout_ids, deleting => false);
+  perform internal.note_many('rollout.cancelled', 'rollouts', rollout_ids);
   return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
 end
 $$;
@@ -60,6 +61,7 @@ as $$
 begin
   perform internal.require_editor('delete rollouts'), internal.require_rollouts(rollout_ids, internal.owner_to_match());
   perform internal.stop(rollout_ids, deleting => true);
+  perform internal.note_many('rollout.deleted', 'rollouts', rollout_ids);
   return jsonb_build_object(
     'deleted', (select coalesce(jsonb_agg(i), '[]') from unnest(rollout_ids) i where not exists (select 1 from public.rollouts r where r.id = i)),
     'stopping', (select coalesce(jsonb_agg(r.id), '[]') from public.rollouts r where r.id = any (rollout_ids)));
@@ -104,6 +106,7 @@ begin
       else format('rollout %s: it ended with %s; request a new one', judged.id, judged.status) end);
   end if;
   perform internal.requeue(rollout_ids);
+  perform internal.note_many('rollout.retried', 'rollouts', rollout_ids);
   return (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from public.rollouts r where r.id = any (rollout_ids));
 end
 $$;

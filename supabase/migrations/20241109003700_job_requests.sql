@@ -33,10 +33,10 @@ as $$
   end
 $$;
 
-create function internal.check_job_config(config jsonb) returns jsonb
+create function internal.check_job_config(config jsonb, place text default 'config') returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
--- Return the configuration with its backend, or refuse it.
+-- Return the configuration with its backend, or refuse it; `place` is the field that holds it.
 declare
   field text;
   problem text;
@@ -44,31 +44,31 @@ declare
   remote boolean;
 begin
   if jsonb_typeof(config) is distinct from 'object' then
-    perform internal.fail('OM400', 'config', 'config: an object is expected');
+    perform internal.fail('OM400', place, place || ': an object is expected');
   end if;
   asked := jsonb_strip_nulls(config);
   select e.key into field from jsonb_each(asked) e where not exists (select 1 from internal.job_options() o where o.name = e.key) order by e.key limit 1;
   if field is not null then
-    perform internal.fail('OM400', 'config.' || field, format('config.%s: there is no such option; there are %s', field,
+    perform internal.fail('OM400', concat_ws('.', place, field), format('%s.%s: there is no such option; there are %s', place, field,
       (select string_agg(o.name, ', ' order by o.name) from internal.job_options() o)));
   end if;
   select o.name, internal.option_problem(o.kind, asked -> o.name, o.low, o.high) into field, problem from internal.job_options() o
   where asked ? o.name and internal.option_problem(o.kind, asked -> o.name, o.low, o.high) is not null order by o.name limit 1;
   if field is not null then
-    perform internal.fail('OM400', 'config.' || field, format('config.%s: %s', field, problem));
+    perform internal.fail('OM400', concat_ws('.', place, field), format('%s.%s: %s', place, field, problem));
   end if;
   select o.name into field from internal.job_options() o where o.is_remote and asked ? o.name order by o.name limit 1;
   remote := field is not null;
   -- Whoever names an accelerator or an infrastructure means another machine.
   asked := jsonb_build_object('backend', case when remote then 'skypilot' else 'local' end) || asked;
   if asked ->> 'backend' not in ('local', 'skypilot') then
-    perform internal.fail('OM400', 'config.backend', format('config.backend: it is local or skypilot, not %s', asked ->> 'backend'));
+    perform internal.fail('OM400', place || '.backend', format('%s.backend: it is local or skypilot, not %s', place, asked ->> 'backend'));
   elsif asked ->> 'backend' = 'local' and remote then
-    perform internal.fail('OM400', 'config.' || field, format('config.%s: it is for the backend skypilot; leave it out, or choose that', field));
+    perform internal.fail('OM400', concat_ws('.', place, field), format('%s.%s: it is for the backend skypilot; leave it out, or choose that', place, field));
   elsif asked ? 'infra' and asked ? 'cloud' then
-    perform internal.fail('OM400', 'config.cloud', 'config.cloud: give infra or cloud, not both');
+    perform internal.fail('OM400', place || '.cloud', place || '.cloud: give infra or cloud, not both');
   elsif asked ->> 'accelerator' !~ '^[A-Za-z0-9._-]+(:[0-9]+)?$' then
-    perform internal.fail('OM400', 'config.accelerator', format('config.accelerator: %s is not a name and a number, such as A10:1', asked ->> 'accelerator'));
+    perform internal.fail('OM400', place || '.accelerator', format('%s.accelerator: %s is not a name and a number, such as A10:1', place, asked ->> 'accelerator'));
   end if;
   return asked;
 end
@@ -195,6 +195,7 @@ begin
   select * into job from public.jobs j where j.id = job_id;
   if not found then
     job := internal.add_job(coalesce(job_id, internal.new_id()), run, asked, auth.uid());
+    perform internal.note('job.launched', 'jobs', job.id, run.name, jsonb_build_object('training_run_id', run_id, 'backend', job.backend));
   elsif job.training_run_id is distinct from run_id then
     perform internal.fail('OM409', 'job_id', format('job %s: it is of another run', job_id));
   end if;
@@ -251,6 +252,7 @@ as $$
 begin
   perform internal.require_editor('stop a job'), internal.require_own_jobs(job_ids, internal.owner_to_match());
   perform internal.stop_locked_jobs(job_ids);
+  perform internal.note_many('job.stopped', 'jobs', job_ids);
   return (select coalesce(jsonb_agg(to_jsonb(j) order by j.created_at, j.id), '[]') from public.jobs j where j.id = any (job_ids));
 end
 $$;
@@ -274,6 +276,7 @@ begin
     perform internal.fail('OM409', 'run_id', format('training run %s: it is %s, there is nothing to stop', run_id, run.status));
   end if;
   perform internal.require_own_jobs(job_ids, null), internal.stop_locked_jobs(job_ids), internal.ask_run_to_stop(run_id);
+  perform internal.note('run.stopped', 'training_runs', run_id, run.name);
   return (select to_jsonb(r) from public.training_runs r where r.id = run_id);
 end
 $$;
@@ -315,6 +318,7 @@ begin
     perform internal.require_own_run(run_id, internal.owner_to_match());
   end if;
   perform internal.require_own_jobs(array[job_id], internal.owner_to_match()), internal.retry_locked_job(job_id);
+  perform internal.note('job.retried', 'jobs', job_id);
   return (select to_jsonb(j) from public.jobs j where j.id = job_id);
 end
 $$;

@@ -25,6 +25,11 @@ create function internal.number_in(given jsonb, key text) returns numeric
 language sql immutable set search_path = ''
 as $$ select case jsonb_typeof(given -> key) when 'number' then (given ->> key)::numeric end $$;
 
+create function internal.is_double(given numeric) returns boolean
+language sql immutable set search_path = ''
+-- Whether it is a number, and one that programs can hold: of 1e-400 they would make 0.
+as $$ select coalesce(given = 0 or abs(given) between 1e-300 and 1e300, false) $$;
+
 -- The space -----------------------------------------------------------------------------------------------------------------------
 -- The same rules as in openmanus_rl/jobs/sweeps/space.py, which reads it.
 
@@ -53,7 +58,7 @@ declare
   key text;
 begin
   foreach key in array array['min', 'max'] loop
-    if internal.number_in(given, key) is null or abs(internal.number_in(given, key)) > 1e300 then
+    if not internal.is_double(internal.number_in(given, key)) then
       perform internal.refuse_field(place || '.' || key, 'a number is expected');
     end if;
   end loop;
@@ -64,7 +69,7 @@ begin
   end loop;
   if low > high then
     perform internal.refuse_field(place || '.min', 'it is above max');
-  elsif given ? 'step' and (step > 0 and step <= 1e300) is not true then
+  elsif given ? 'step' and (step > 0 and internal.is_double(step)) is not true then
     perform internal.refuse_field(place || '.step', 'a number above 0 is expected');
   elsif is_log and step is not null then
     perform internal.refuse_field(place || '.step', 'it does not go with log');
@@ -151,7 +156,7 @@ begin
     points := points * p.points;
   end loop;
   if points > 10000 then
-    perform internal.refuse_field('space', format('the grid has %s points; at most 10000 are possible', points));
+    perform internal.refuse_field('space', format('the grid has %s points; at most 10000 are possible', case when points < 1e15 then points::text else 'too many' end));
   end if;
   return points;
 end
@@ -220,19 +225,58 @@ begin
 end
 $$;
 
-create function internal.add_sweep(sweep jsonb, owner uuid) returns public.sweeps
+create function internal.read_sweep(sweep jsonb) returns public.sweeps
+language plpgsql immutable set search_path = ''
+as $$
+-- The row that a request asks for, or a refusal that names the field.
+declare
+  asked public.sweeps;
+begin
+  perform internal.check_sweep(sweep);
+  asked.id := internal.as_uuid(sweep, 'id');
+  asked.name := sweep ->> 'name';
+  asked.method := sweep ->> 'method';
+  asked.template := sweep -> 'template';
+  asked.space := sweep -> 'space';
+  asked.metric := sweep ->> 'metric';
+  asked.direction := coalesce(sweep ->> 'direction', 'maximize');
+  asked.max_trials := internal.trials_of(sweep);
+  asked.max_concurrent := internal.whole_number(sweep, 'max_concurrent', 1, 1000, 1);
+  asked.seed := internal.whole_number(sweep, 'seed', 0, 2147483647, 0);
+  asked.early_stopping := nullif(sweep -> 'early_stopping', 'null');
+  asked.job_config := internal.check_job_config(coalesce(nullif(sweep -> 'job_config', 'null'), '{}'), 'job_config');
+  return asked;
+end
+$$;
+
+create function public.preview_sweep(sweep jsonb) returns jsonb
+language plpgsql immutable set search_path = ''
+as $$
+declare
+  asked public.sweeps := internal.read_sweep(sweep);
+begin
+  return jsonb_build_object('trials', asked.max_trials, 'points', case when asked.method in ('grid', 'seeds') then internal.grid_points(asked.method, asked.space) end,
+    'values', (select jsonb_object_agg(e.key, internal.points_of(e.value)) from jsonb_each(asked.space) e));
+end
+$$;
+comment on function public.preview_sweep is 'Check a request as request_sweep does, without making anything. Returns {trials, points, values}: how many runs it would make, how many points a grid has, and how many values each parameter; null where there is no end to them.';
+
+create function internal.add_sweep(asked public.sweeps, owner uuid) returns public.sweeps
 language plpgsql security definer set search_path = ''
 as $$
 declare
-  sweep_id constant uuid := coalesce(internal.as_uuid(sweep, 'id'), internal.new_id());
   made public.sweeps;
 begin
   insert into public.sweeps (id, name, method, template, space, metric, direction, max_trials, max_concurrent, seed, early_stopping, job_config, owner_id)
-  values (sweep_id, sweep ->> 'name', sweep ->> 'method', sweep -> 'template', sweep -> 'space', sweep ->> 'metric', coalesce(sweep ->> 'direction', 'maximize'),
-    internal.trials_of(sweep), internal.whole_number(sweep, 'max_concurrent', 1, 1000, 1), internal.whole_number(sweep, 'seed', 0, 2147483647, 0),
-    nullif(sweep -> 'early_stopping', 'null'), internal.check_job_config(coalesce(nullif(sweep -> 'job_config', 'null'), '{}')), owner)
-  on conflict (id) do nothing;
-  select * into made from public.sweeps s where s.id = sweep_id;
+  values (coalesce(asked.id, internal.new_id()), asked.name, asked.method, asked.template, asked.space, asked.metric, asked.direction, asked.max_trials, asked.max_concurrent,
+    asked.seed, asked.early_stopping, asked.job_config, owner)
+  on conflict (id) do nothing
+  returning * into made;
+  if found then
+    perform internal.note('sweep.started', 'sweeps', made.id, made.name);
+  else
+    select * into made from public.sweeps s where s.id = asked.id;
+  end if;
   return made;
 end
 $$;
@@ -242,8 +286,7 @@ language plpgsql set search_path = ''
 as $$
 begin
   perform internal.require_editor('start a sweep');
-  perform internal.check_sweep(sweep);
-  return to_jsonb(internal.add_sweep(sweep, auth.uid()));
+  return to_jsonb(internal.add_sweep(internal.read_sweep(sweep), auth.uid()));
 end
 $$;
 comment on function public.request_sweep is 'Ask for a sweep: {id, name, method, template, space, metric, direction, max_trials, max_concurrent, seed, early_stopping, job_config}; an orchestrator makes its trials. A repeated request with the same id answers the same. Returns the sweep.';
@@ -440,6 +483,7 @@ begin
     update public.sweeps s set status = 'cancelled' where s.id = of_sweep_id returning * into sweep;
     delete from internal.orchestrator_leases l where l.subject_id = of_sweep_id;
     perform internal.stop_trials(of_sweep_id, null);
+    perform internal.note('sweep.stopped', 'sweeps', sweep.id, sweep.name);
   end if;
   return sweep;
 end
@@ -459,12 +503,14 @@ create function internal.last_value(run_id uuid, metric text) returns double pre
 language sql stable set search_path = '' set jit = off
 as $$
   -- Only of chunks that reach as far as the last one of which nothing is hidden: a long series has many.
-  select p.value from public.metric_chunks c left join public.metric_axes a on a.id = c.axis_id
+  select coalesce((select p.value from public.metric_chunks c left join public.metric_axes a on a.id = c.axis_id
   cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
   where c.training_run_id = run_id and c.name = metric and p.value is not null and (c.visible_to is null or p.step <= c.visible_to)
     and least(c.last_step, c.visible_to) >= coalesce((
       select max(f.last_step) from public.metric_chunks f where f.training_run_id = run_id and f.name = metric and (f.visible_to is null or f.visible_to >= f.last_step)), 0)
-  order by p.step desc, p.recorded_at desc limit 1
+  order by p.step desc, p.recorded_at desc limit 1),
+  -- Of an archived run, the value that was kept.
+  (select (k.figures -> 'metrics' ->> metric)::double precision from public.archives k where k.training_run_id = run_id))
 $$;
 
 create function public.sweep_overview(sweep_id uuid) returns jsonb
@@ -490,12 +536,12 @@ end
 $$;
 comment on function public.sweep_overview is 'A sweep with its trials: parameters, status, the last value of its metric, and how long ago its job ended. Returns {sweep, trials}.';
 
-revoke execute on function internal.refuse_field, internal.refuse_unknown_keys, internal.number_in, internal.check_value_list, internal.check_number_range, internal.check_path, internal.check_space,
-  internal.points_of, internal.grid_points, internal.check_early_stopping, internal.check_sweep, internal.trials_of, internal.add_sweep, internal.claim_sweeps, internal.lock_leased_sweep,
+revoke execute on function internal.refuse_field, internal.refuse_unknown_keys, internal.number_in, internal.is_double, internal.check_value_list, internal.check_number_range, internal.check_path, internal.check_space,
+  internal.points_of, internal.grid_points, internal.check_early_stopping, internal.check_sweep, internal.trials_of, internal.read_sweep, internal.add_sweep, internal.claim_sweeps, internal.lock_leased_sweep,
   internal.with_parameters, internal.active_trials, internal.make_trial, internal.stop_trials, internal.prune, internal.change_sweep, internal.stop_own_sweep, internal.last_value from public;
-grant execute on function internal.refuse_field, internal.refuse_unknown_keys, internal.number_in, internal.check_value_list, internal.check_number_range, internal.check_path, internal.check_space,
-  internal.check_early_stopping, internal.check_sweep, internal.add_sweep, internal.claim_sweeps, internal.make_trial, internal.prune, internal.change_sweep, internal.stop_own_sweep,
+grant execute on function internal.refuse_field, internal.refuse_unknown_keys, internal.number_in, internal.is_double, internal.check_value_list, internal.check_number_range, internal.check_path, internal.check_space,
+  internal.points_of, internal.grid_points, internal.check_early_stopping, internal.check_sweep, internal.trials_of, internal.read_sweep, internal.add_sweep, internal.claim_sweeps, internal.make_trial, internal.prune, internal.change_sweep, internal.stop_own_sweep,
   internal.last_value to authenticated, service_role;
-revoke execute on function public.request_sweep, public.claim_sweeps, public.add_trial, public.prune_trial, public.update_sweep, public.stop_sweep, public.sweep_overview
+revoke execute on function public.preview_sweep, public.request_sweep, public.claim_sweeps, public.add_trial, public.prune_trial, public.update_sweep, public.stop_sweep, public.sweep_overview
   from public, anon, authenticated, service_role;
-grant execute on function public.request_sweep, public.claim_sweeps, public.add_trial, public.prune_trial, public.update_sweep, public.stop_sweep, public.sweep_overview to authenticated, service_role;
+grant execute on function public.preview_sweep, public.request_sweep, public.claim_sweeps, public.add_trial, public.prune_trial, public.update_sweep, public.stop_sweep, public.sweep_overview to authenticated, service_role;

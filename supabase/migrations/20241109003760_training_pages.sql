@@ -3,7 +3,7 @@
 -- Frames ------------------------------------------------------------------------------------------------------------------------
 
 create unique index frames_of_a_run on public.media (training_run_id, ((metadata ->> 'step')::numeric), id)
-  where kind = 'frame' and jsonb_typeof(metadata -> 'step') = 'number';
+  where kind = 'frame' and rollout_id is null and rewound_at is null and jsonb_typeof(metadata -> 'step') = 'number';
 
 create function internal.steps_with_frames(run_id uuid, most integer) returns jsonb
 language sql stable security definer set search_path = ''
@@ -11,9 +11,9 @@ as $$
   -- Row security would keep Postgres from the index.
   with steps as (
     select distinct (m.metadata ->> 'step')::numeric as step from public.media m
-    where m.training_run_id = run_id and m.kind = 'frame' and jsonb_typeof(m.metadata -> 'step') = 'number'),
+    where m.training_run_id = run_id and m.kind = 'frame' and m.rollout_id is null and m.rewound_at is null and jsonb_typeof(m.metadata -> 'step') = 'number'),
   numbered as (select s.step, row_number() over (order by s.step desc) - 1 as place, count(*) over () as total from steps s)
-  select jsonb_build_object('total', coalesce(max(n.total), 0),
+  select jsonb_build_object('total', coalesce(max(n.total), 0), 'timeline', (select r.timeline from public.training_runs r where r.id = run_id),
     'steps', coalesce(jsonb_agg(n.step order by n.step) filter (where n.place % ceil(n.total::numeric / most) = 0), '[]'))
   from numbered n
 $$;
@@ -26,7 +26,7 @@ begin
   return internal.steps_with_frames(training_run_id, greatest(1, least(max_steps, 100000)));
 end
 $$;
-comment on function public.frame_steps is 'The steps of a run at which there are frames, in order; of more than max_steps every n-th, and always the last. Returns {total, steps}.';
+comment on function public.frame_steps is 'The steps of a run at which there are frames, in order; of more than max_steps every n-th, and always the last. What a rewind hid is left out; `timeline` says how often the run was rewound. Returns {total, timeline, steps}.';
 
 create function internal.frames_at(run_id uuid, steps numeric[]) returns jsonb
 language sql stable security definer set search_path = ''
@@ -37,7 +37,7 @@ as $$
   -- A run that was resumed from a checkpoint has recorded a step again: the last counts.
   cross join lateral (
     select m.* from public.media m
-    where m.training_run_id = run_id and m.kind = 'frame' and jsonb_typeof(m.metadata -> 'step') = 'number' and (m.metadata ->> 'step')::numeric = s.step
+    where m.training_run_id = run_id and m.kind = 'frame' and m.rollout_id is null and m.rewound_at is null and jsonb_typeof(m.metadata -> 'step') = 'number' and (m.metadata ->> 'step')::numeric = s.step
     order by m.created_at desc, m.id desc limit 1) f
 $$;
 

@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 import openmanus_rl
 
+from .training_data import TrainingData
+
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "dashboard"
 PHONE = {"width": 390, "height": 844}
@@ -130,6 +132,25 @@ def axe() -> Callable[[Page], None]:
     return check
 
 
+def check(page: Page, axe: Callable[[Page], None]) -> None:
+    """The page has no serious barrier, and nothing of it is wider than a phone."""
+    axe(page)
+    page.set_viewport_size(PHONE)
+    # Charts are drawn anew for the room that they have.
+    expect(page.locator("html")).to_have_js_property("scrollWidth", PHONE["width"])
+    page.set_viewport_size(DESKTOP)
+
+
+@pytest.fixture
+def data(stack: Any) -> Iterator[TrainingData]:
+    """Begin without jobs and sweeps, and leave none to the next test."""
+    made = TrainingData(stack.env)
+    made.clear()
+    yield made
+    made.clear()
+    made.db.close()
+
+
 @pytest.fixture
 def recorder(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return `openmanus_rl.init`, set up to record into the session's stack."""
@@ -156,6 +177,7 @@ def settings(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def embedded_env(stack: Any) -> dict[str, str]:
-    """The environment of someone at the embedded stack's machine who set nothing."""
+    """The environment of someone at the stack's machine who set nothing, or the database alone if it is external."""
     # Without the address: that names a project somewhere, and its dashboard could be anywhere.
-    return {name: value for name, value in stack.env.items() if not name.startswith(("SUPABASE_", "DATABASE_URL"))}
+    left_out = ("SUPABASE_",) if (stack.home / "databases").exists() else ("SUPABASE_", "DATABASE_URL")
+    return {name: value for name, value in stack.env.items() if not name.startswith(left_out)}

@@ -26,7 +26,7 @@ def filled(
     """A stack of its own that holds much, as nobody else's tests should; says where to look."""
     home = homes / "large"
     home.mkdir()
-    env = embedded_env(stack) | {"OPENMANUS_RL_HOME": str(home)}
+    env = embedded_env(stack) | {"OPENMANUS_RL_HOME": str(home), "DATABASE_URL": ""}
     with one_at_a_time():
         started = cli("up", "--detach", "--port", "0", "--json", env=env)
     try:

@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from .conftest import DESKTOP, PHONE
-from .training_data import GRID, PPO, TrainingData, curve, picture
+from openmanus_rl.records.ids import new_id
+
+from .conftest import check
+from .training_data import GRID, PPO, TrainingData, curve, picture, row
 
 HOSTILE = "<img src=x onerror=\"document.title='taken over'\"> \u202e42"
-
-
-@pytest.fixture
-def data(stack: Any) -> Iterator[TrainingData]:
-    """Begin without jobs and sweeps, and leave none to the next test."""
-    made = TrainingData(stack.env)
-    made.clear()
-    yield made
-    made.clear()
-    made.db.close()
-
-
-def check(page: Page, axe: Callable[[Page], None]) -> None:
-    """The page has no serious barrier, and nothing of it is wider than a phone."""
-    axe(page)
-    page.set_viewport_size(PHONE)
-    # Charts are drawn anew for the room that they have.
-    expect(page.locator("html")).to_have_js_property("scrollWidth", PHONE["width"])
-    page.set_viewport_size(DESKTOP)
-
-
-def row(data: TrainingData, query: str, *values: Any) -> Any:
-    return data.db.execute(query, list(values)).fetchone()
 
 
 def test_a_grid_world_is_drawn_while_it_is_edited_and_its_versions_are_kept(
@@ -236,6 +213,24 @@ def test_thousands_of_frames_are_a_strip_to_move_along(
     expect(frame).to_have_accessible_name("Frame at step 3,000")
     assert frame.evaluate("image => image.complete && image.naturalWidth") == 160
     check(page, axe)
+
+
+def test_frames_that_a_rewind_took_back_leave_the_strip_until_they_are_trained_again(
+    page: Page, data: TrainingData
+) -> None:
+    run_id = data.run("rewound film")
+    data.frames(run_id, [0, 1000, 2000])
+    page.goto(f"/runs/{run_id}?tab=frames")
+    frame = page.get_by_role("img", name=re.compile("Frame at step"))
+    expect(frame).to_have_accessible_name("Frame at step 2,000")
+    before = frame.get_attribute("src")
+    data.call("resume_run", run_id=run_id, change_id=new_id(), rewind_to_step=1000)
+    expect(frame).to_have_accessible_name("Frame at step 1,000")
+    expect(page.get_by_role("listbox", name="All frames").get_by_role("option")).to_have_count(2)
+    # Trained again, and seen again as it is now, not as it was.
+    data.frames(run_id, [2000], timeline=1)
+    expect(frame).to_have_accessible_name("Frame at step 2,000")
+    expect(frame).not_to_have_attribute("src", str(before))
 
 
 RATE = "hyperparameters.learning_rate"

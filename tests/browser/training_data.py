@@ -102,17 +102,18 @@ class TrainingData:
     def log(self, lease: str, attempt: int, text: str, start: int = 0) -> int:
         return int(self.call("append_job_log", lease_id=lease, attempt=attempt, start=start, text=text))
 
-    def frames(self, run_id: str, steps: Sequence[int], *, pictures: int = 5) -> None:
+    def frames(self, run_id: str, steps: Sequence[int], *, pictures: int = 5, timeline: int = 0) -> None:
         """Frames at these steps; many share a picture, as media with the same content do."""
         paths = [f"{run_id}/{number}.png" for number in range(pictures)]
         for number, path in enumerate(paths):
             self._upload(path, picture(f"frame {number}", size=(160, 120)))
         self.db.execute(
-            """insert into public.media (training_run_id, kind, bucket, path, content_type, width, height, metadata)
-               select %s, 'frame', 'media', (%s::text[])[1 + n %% %s], 'image/png', 160, 120,
+            """insert into public.media
+                 (training_run_id, kind, bucket, path, content_type, width, height, timeline, metadata)
+               select %s, 'frame', 'media', (%s::text[])[1 + n %% %s], 'image/png', 160, 120, %s,
                  jsonb_build_object('step', s)
                from unnest(%s::bigint[]) with ordinality as u (s, n)""",
-            [run_id, paths, pictures, list(steps)],
+            [run_id, paths, pictures, timeline, list(steps)],
         )
 
     def _upload(self, path: str, content: bytes) -> None:
@@ -148,6 +149,11 @@ class TrainingData:
             self.db.execute(f"delete from public.{table}")
         self.db.execute("delete from internal.orchestrator_leases")
         self._orchestrator = None
+
+
+def row(data: TrainingData, query: str, *values: Any) -> Any:
+    """Return the first row of a query."""
+    return data.db.execute(query, list(values)).fetchone()
 
 
 def curve(best: float, *, points: int = 20) -> list[float]:

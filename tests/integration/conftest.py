@@ -18,6 +18,7 @@ from openmanus_rl.cli import main
 from openmanus_rl.connections import forget_clients
 
 from .docker_engine import debian_image, docker_engine  # noqa: F401
+from .slurm import slurm  # noqa: F401
 
 Row = dict[str, Any]
 Query = Callable[..., list[Row]]

@@ -56,7 +56,7 @@ def run(command: list[str], *, stack: Any, cwd: Path) -> str:
 
 def test_every_snippet_is_of_a_kind_that_is_run_or_shown() -> None:
     # console: the two commands, which CI runs; text: pictures, and the examples of `--help`.
-    assert {one.language for one in SNIPPETS} == {"python", "bash", "console", "text", "json"}
+    assert {one.language for one in SNIPPETS} == {"python", "bash", "console", "text", "json", "sql"}
     assert "".join(one.code for one in shown("console")) == "scripts/start\nscripts/test\n"
     for one in shown("json"):
         json.loads(one.code)
@@ -66,10 +66,18 @@ def test_the_snippets_that_are_not_run_are_few_and_name_what_exists() -> None:
     assert [(one.page, one.language) for one in SNIPPETS if one.not_run] == [
         ("README.md", "bash"),
         ("README.md", "bash"),
+        ("any-postgres.md", "bash"),
         ("deploying.md", "bash"),
         ("deploying.md", "bash"),
         ("jobs.md", "bash"),
         ("recording.md", "python"),
+        ("server.md", "bash"),
+        ("server.md", "bash"),
+        ("settings.md", "bash"),
+        ("team.md", "bash"),
+        ("team.md", "bash"),
+        ("team.md", "bash"),
+        ("team.md", "bash"),
         ("trainers.md", "python"),
         ("trainers.md", "python"),
         ("trainers.md", "python"),

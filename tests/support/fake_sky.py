@@ -39,7 +39,7 @@ class Sky:
     """
 
     exceptions = SimpleNamespace(ClusterDoesNotExist=ClusterDoesNotExist, ClusterNotUpError=ClusterNotUpError)
-    StatusRefreshMode = SimpleNamespace(AUTO="AUTO")
+    StatusRefreshMode = SimpleNamespace(AUTO="AUTO", NONE="NONE")
 
     def __init__(self, failing: dict[str, str] | None = None) -> None:
         self.failing = failing or {}
@@ -158,7 +158,8 @@ class Sky:
 
     def status(self, *, cluster_names: list[str] | None = None, refresh: str | None = None) -> Any:
         self._called("status")
-        assert cluster_names is None or refresh == "AUTO"
+        assert cluster_names is None or refresh in ("AUTO", "NONE")
+        self.calls.append(f"status {refresh}")
         found = self.clusters.items()
         return lambda: [{"name": n, "status": s} for n, s in found if cluster_names is None or n in cluster_names]
 
@@ -169,6 +170,8 @@ class Sky:
         def rows() -> Any:
             if name not in self.clusters:
                 raise ClusterDoesNotExist(name)
+            if self.clusters[name] is not Status.UP:
+                raise ClusterNotUpError(name, self.clusters[name])
             found = self.cluster_jobs.get(name, [])
             return [SimpleNamespace(job_id=i, status=_status(s)) for i, s in enumerate(found, 1)]
 

@@ -46,6 +46,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "text as min": ({RANGE: {"min": "1", "max": 2}}, f"space.{RANGE}.min"),
     "true as max": ({RANGE: {"min": 0, "max": True}}, f"space.{RANGE}.max"),
     "beyond floats": ({RANGE: {"min": 0, "max": 10**301}}, f"space.{RANGE}.max"),
+    "beneath floats": ({RANGE: {"min": 1e-310, "max": 1}}, f"space.{RANGE}.min"),
+    "a step beneath floats": ({RANGE: {"min": 0, "max": 1, "step": 1e-310}}, f"space.{RANGE}.step"),
     "min above max": ({RANGE: {"min": 2, "max": 1}}, f"space.{RANGE}.min"),
     "log from 0": ({RANGE: {"min": 0, "max": 1, "log": True}}, f"space.{RANGE}.min"),
     "log below 0": ({RANGE: {"min": -1, "max": 1, "log": True}}, f"space.{RANGE}.min"),

@@ -114,8 +114,10 @@ def test_the_page_of_commands_is_what_they_say_of_themselves(tmp_path: Path) -> 
 
 
 def test_every_setting_is_documented() -> None:
-    read = "".join((ROOT / "openmanus_rl" / name).read_text() for name in ("settings.py", "local/upgrade.py"))
-    names = set(re.findall(r"\b(?:OPENMANUS_RL|SUPABASE|POSTGRES)_[A-Z_]+[A-Z]\b|\bDATABASE_URL\b", read))
+    read = "".join(
+        (ROOT / "openmanus_rl" / name).read_text() for name in ("settings.py", "_object_storage.py", "local/upgrade.py")
+    )
+    names = set(re.findall(r"\b(?:OPENMANUS_RL|SUPABASE|POSTGRES|AWS)_[A-Z_]+[A-Z]\b|\bDATABASE_URL\b", read))
     page = (DOCS / "settings.md").read_text()
     assert {name for name in names if f"`{name}`" not in page} == set()
     assert "OPENMANUS_RL_GRACE_SECONDS" in names

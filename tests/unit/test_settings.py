@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from dotenv import dotenv_values
 
+from openmanus_rl.connections import find_database_url
 from openmanus_rl.errors import SettingsError
 from openmanus_rl.settings import KeyKind, find_env_file, key_kind, load_settings
+from openmanus_rl.transport.client import Client
 
 REF = "abcdefghijklmnopqrst"
 URL = f"https://{REF}.supabase.co"
@@ -280,3 +282,96 @@ def test_home_and_limits_are_read(folder: Path) -> None:
     assert settings.home == Path.home() / "elsewhere"
     assert settings.autostart is False
     assert settings.retry_limit_seconds == 0
+
+
+# A database alone ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("postgresql://ada:pw@db.example.org/lab", "postgresql://db.example.org:5432/lab"),
+        ("postgres://bob@DB.example.org:5432/lab?sslmode=require", "postgresql://db.example.org:5432/lab"),
+        ("postgresql://ada@localhost:6543/lab", "postgresql://127.0.0.1:6543/lab"),
+        ("postgresql://ada:p%40w@[::1]:6543/lab", "postgresql://127.0.0.1:6543/lab"),
+        ("postgresql://ada@[fe80::2]/lab", "postgresql://[fe80::2]:5432/lab"),
+        ("postgresql://ada@/lab?host=/run/postgresql&port=5433", "postgresql://%2Frun%2Fpostgresql:5433/lab"),
+        ("postgresql://ada:pw@db.example.org", "postgresql://db.example.org:5432/ada"),
+    ],
+)
+def test_a_database_is_known_by_host_port_and_name_whoever_connects(tmp_path: Path, url: str, address: str) -> None:
+    settings = load_settings(environ={"DATABASE_URL": url, "OPENMANUS_RL_HOME": "/home/x"}, directory=tmp_path)
+    assert settings.database_address == address
+    assert settings.is_external
+    assert settings.has_local_stack
+    assert settings.stack_home.parent == Path("/home/x/databases")
+    assert "pw" not in settings.stack_home.name
+
+
+def test_databases_that_differ_in_anything_have_folders_that_differ(tmp_path: Path) -> None:
+    urls = [f"postgresql://a@{host}:{port}/{name}" for host in ("a-b", "a") for port in (1, 2) for name in ("x", "b-x")]
+    homes = {load_settings(environ={"DATABASE_URL": url}, directory=tmp_path).stack_home for url in urls}
+    assert len(homes) == len(urls)
+
+
+def test_beside_a_url_the_database_is_that_projects(tmp_path: Path) -> None:
+    environ = {
+        "SUPABASE_URL": "http://127.0.0.1:54321",
+        "SUPABASE_SERVICE_ROLE_KEY": "sb_secret_0123456789abcdef0123",
+        "DATABASE_URL": "postgresql://a@b/c",
+        "OPENMANUS_RL_HOME": "/home/x",
+    }
+    settings = load_settings(environ=environ, directory=tmp_path)
+    assert not settings.is_external
+    assert not settings.has_local_stack
+    assert settings.stack_home == Path("/home/x")
+
+
+# Keys of members -----------------------------------------------------------------------------------------------------
+
+MEMBER_KEY = "omrl_" + "k" * 43
+
+
+def test_a_members_key_and_the_url_are_enough() -> None:
+    settings = load_settings(environ={"SUPABASE_URL": URL, "SUPABASE_KEY": MEMBER_KEY}, directory=Path("/"))
+    assert settings.require_key() == MEMBER_KEY
+    assert not settings.is_embedded
+    assert MEMBER_KEY not in repr(settings)
+    with pytest.raises(SettingsError, match="a member's key, which does not do"):
+        settings.require_service_role_key()
+
+
+def test_the_one_key_setting_takes_the_secret_key_too_and_gives_way_to_its_own_setting() -> None:
+    alone = load_settings(environ={"SUPABASE_URL": URL, "SUPABASE_KEY": SECRET}, directory=Path("/"))
+    assert alone.require_service_role_key() == SECRET
+    both = load_settings(environ=GOOD | {"SUPABASE_KEY": MEMBER_KEY}, directory=Path("/"))
+    assert both.require_key() == SECRET
+    assert both.member_key is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "setting", "told"),
+    [
+        ({"SUPABASE_URL": URL, "SUPABASE_KEY": "sb_publishable_x"}, "SUPABASE_KEY", "keys create"),
+        ({"SUPABASE_URL": URL, "SUPABASE_KEY": "omrl_half"}, "SUPABASE_KEY", "keys create"),
+        ({"SUPABASE_URL": URL, "SUPABASE_KEY": "nonsense"}, "SUPABASE_KEY", "not an API key"),
+        ({"SUPABASE_KEY": MEMBER_KEY}, "SUPABASE_URL", "SUPABASE_KEY is given"),
+        ({"SUPABASE_URL": URL, "SUPABASE_SERVICE_ROLE_KEY": MEMBER_KEY}, "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_KEY"),
+        ({"SUPABASE_URL": URL, "SUPABASE_ANON_KEY": MEMBER_KEY}, "SUPABASE_ANON_KEY", "SUPABASE_KEY"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_its_place(environ: dict[str, str], setting: str, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ=environ, directory=Path("/"))
+    assert caught.value.setting == setting
+    assert told in str(caught.value)
+    assert MEMBER_KEY not in str(caught.value)
+
+
+def test_with_a_members_key_records_go_through_the_api_whatever_database_is_known() -> None:
+    database = {"DATABASE_URL": "postgresql://postgres:pw@db.example.org:5432/postgres"}
+    environ = {"SUPABASE_URL": URL, "SUPABASE_KEY": MEMBER_KEY} | database
+    settings = load_settings(environ=environ, directory=Path("/"))
+    assert find_database_url(settings) is None
+    assert Client.connect(settings).database_url is None
+    assert find_database_url(load_settings(environ=GOOD | database, directory=Path("/"))) is not None

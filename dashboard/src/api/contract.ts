@@ -7,11 +7,13 @@
 import * as v from "valibot";
 import type { Database, Json } from "../../../supabase/functions/_shared/database.types.ts";
 import {
+  ARCHIVE_STATUSES,
   ERROR_CODES,
   EVALUATION_KINDS,
   EVALUATION_STATUSES,
   JOB_BACKENDS,
   JOB_STATUSES,
+  MEMBER_ROLES,
   ORCHESTRATOR_STATES,
   OVERRIDE_VERDICTS,
   RECORD_KINDS,
@@ -281,6 +283,7 @@ const listedRun = fields({
   progress: maybe(number),
   heartbeat_at: maybe(time),
   heartbeat_timeout_seconds: count,
+  archive_status: maybe(v.picklist(ARCHIVE_STATUSES)),
   visibility: v.picklist(VISIBILITIES),
   owner_id: maybe(id),
   owner_name: maybe(text),
@@ -512,8 +515,17 @@ const frame = fields({
 type Functions = Database["public"]["Functions"];
 /** The functions that are called by name; those that take a row of a table are relationships, read by embedding. */
 type Called = {
-  [Name in keyof Functions]: Functions[Name] extends { Args: { "": unknown } } ? never : Name;
+  [Name in keyof Functions]: Functions[Name] extends { Args: { "": object } } ? never : Name;
 }[keyof Functions];
+
+const refusal = fields({
+  kind: v.picklist(RECORD_KINDS),
+  index: count,
+  id: maybe(text),
+  code: v.picklist(ERROR_CODES),
+  field: maybe(text),
+  message: text,
+});
 
 export const results = {
   add_trial: madeTrial,
@@ -531,26 +543,30 @@ export const results = {
     newly_solved: count,
     newly_broken: count,
   }),
+  create_key: v.looseObject({ id, key: text, prefix: text }),
   delete_rollouts: fields({ deleted: list(id), stopping: list(id) }),
+  find_invitation: fields({
+    state: v.picklist(["open", "used", "revoked", "expired", "unknown"]),
+    /** What is wrong with it, in a sentence. */
+    problem: maybe(text),
+    email: maybe(text),
+    role: maybe(v.picklist(MEMBER_ROLES)),
+    expires_at: maybe(time),
+    has_account: maybe(flag),
+  }),
   find_rollouts: foundRollouts,
-  frame_steps: fields({ total: count, steps: list(number) }),
+  frame_steps: fields({ total: count, timeline: count, steps: list(number) }),
   generation_prompt: maybe(list(maybe(count))),
   group_comparison: groupComparison,
   heartbeat: time,
   ingest: fields({
     received: count,
-    refused: list(fields({
-      kind: v.picklist(RECORD_KINDS),
-      index: count,
-      id: maybe(text),
-      code: v.picklist(ERROR_CODES),
-      field: maybe(text),
-      message: text,
-    })),
+    refused: list(refusal),
     /** Where rows were asked for, by kind. */
     rows: v.optional(v.record(text, list(row))),
   }),
   interrupt: count,
+  invite_member: v.looseObject({ id, email: text, token: text }),
   jobs_overview: fields({
     /** How many have which status, of those that have not ended. */
     counts: v.record(text, count),
@@ -559,14 +575,30 @@ export const results = {
     orchestrators: list(orchestrator),
   }),
   keep_validators: count,
+  list_members: list(fields({
+    user_id: id,
+    role: v.picklist(MEMBER_ROLES),
+    display_name: maybe(text),
+    created_at: time,
+    updated_at: time,
+    /** For admins, and of oneself. */
+    email: maybe(text),
+    last_sign_in_at: maybe(time),
+    /** How many are active. */
+    keys: count,
+  })),
   list_tasks: fields({ tasks: list(listedTask), next: maybe(fields({ created_at: time, id })) }),
+  load_archived: count,
+  load_batch: fields({ received: count, refused: list(refusal) }),
   metric_names: list(text),
   metric_series: v.record(text, fields({ steps: list(count), values: list(double), times: list(time) })),
   override_validation: fields({
     rollout: v.looseObject({ id, status: rolloutStatus }),
     override: v.looseObject({ id, verdict: maybe(v.picklist(OVERRIDE_VERDICTS)), reason: text }),
   }),
+  prepare_sign_in_link: text,
   preview_job: fields({ config: json, task: json, yaml: text }),
+  preview_sweep: fields({ trials: count, points: maybe(count), values: v.record(text, maybe(number)) }),
   prune_trial: flag,
   queue_overview: fields({
     waiting: count,
@@ -589,6 +621,7 @@ export const results = {
     next: count,
     end: count,
   }),
+  redeem_invitation: v.looseObject({ user_id: id, role: v.picklist(MEMBER_ROLES) }),
   register_orchestrator: fields({ orchestrator_id: id }),
   register_worker: fields({ worker_id: id }),
   release_rollouts: count,
@@ -614,6 +647,8 @@ export const results = {
   retire_worker: count,
   retry_job: row,
   retry_rollouts: list(row),
+  revoke_invitation: row,
+  revoke_key: row,
   rollout_outline: outline,
   rollout_result: maybe(fields({ text, chars: count })),
   rollout_rewards: list(fields({ reward_type: text, sum: double, count, min: double, max: double })),
@@ -642,6 +677,7 @@ export const results = {
     matches: list(fields({ step_number: count, field: text, snippet: text, at: count })),
     more: flag,
   }),
+  set_display_name: v.looseObject({ user_id: id, display_name: maybe(text) }),
   stop_jobs: list(row),
   stop_run: row,
   stop_sweep: row,

@@ -9,7 +9,7 @@ export type { Json };
 
 /** Without its answer, which may be long: that is read apart. */
 export type Rollout = Omit<Row<"rollouts">, "result"> & {
-  training_runs: { id: string; name: string; owner_id: string | null } | null;
+  training_runs: { id: string; name: string; owner_id: string | null; archive_status: string | null } | null;
   rollout_groups: { number: number; task_description: string | null } | null;
   tasks: { id: string; name: string | null; description: string | null } | null;
 };
@@ -41,7 +41,8 @@ const COLUMNS =
   output_tokens, cost_usd, video_path, logs_path, metadata, request, priority, worker_id, lease_id, attempt, max_attempts,
   attempt_of, cancel_requested_at, delete_requested, cache_key, owner_id, timeline, rewound_at, started_at, finished_at,
   created_at, updated_at` as const;
-const WITH_PLACE = `${COLUMNS}, training_runs(id, name, owner_id), rollout_groups(number, task_description)` as const;
+const WITH_PLACE =
+  `${COLUMNS}, training_runs(id, name, owner_id, archive_status), rollout_groups(number, task_description)` as const;
 const WITH_TASK = `${WITH_PLACE}, tasks(id, name, description)` as const;
 
 // The tables of tasks are not there for visitors, so a task is only asked for where someone is signed in.

@@ -4,7 +4,7 @@ import type { Results, ViewRows } from "./contract.ts";
 
 /** The columns of a list; what can be large is not among them. */
 const COLUMNS =
-  "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step,steps_done,total_steps,progress,heartbeat_at,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at,rollout_count,completed_count,success_rate,average_reward,average_turns" as const;
+  "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step,steps_done,total_steps,progress,heartbeat_at,archive_status,visibility,owner_id,owner_name,started_at,finished_at,created_at,updated_at,rollout_count,completed_count,success_rate,average_reward,average_turns" as const;
 
 export type ListedRun = Omit<
   ViewRows["run_list"],

@@ -61,13 +61,24 @@ export interface SweepRequest {
   space: Record<string, Json>;
   metric: string;
   direction: Sweep["direction"];
-  max_trials: number;
-  max_concurrent: number;
+  max_trials?: Json;
+  max_concurrent?: Json;
+  seed?: Json;
+  early_stopping?: Record<string, Json>;
   job_config: Record<string, Json>;
 }
 
+/** Asking again with the same id makes nothing new. */
 export function requestSweep(sweep: SweepRequest): Promise<unknown> {
   return rpc("request_sweep", { sweep: sweep as unknown as Json });
+}
+
+/** How many runs a request would make; what is wrong with it is told by its field. */
+export function previewSweep(
+  sweep: Omit<SweepRequest, "id">,
+  signal: AbortSignal,
+): Promise<Results["preview_sweep"]> {
+  return rpc("preview_sweep", { sweep: sweep as unknown as Json }, signal);
 }
 
 /** The sweep that a run is a trial of, if it is of any. */

@@ -4,7 +4,7 @@ import { Link, Navigate } from "react-router";
 import { supabase } from "@/supabase.ts";
 import { useAccess } from "./session.tsx";
 
-/** How to get in: by the printed link on the embedded stack, by Supabase Auth elsewhere. */
+/** How to get in: by a password, or by a link, which the embedded stack prints and others send. */
 export function SignInPage() {
   const { config, person, linkError } = useAccess();
   if (person) return <Navigate to="/runs" replace />;
@@ -12,7 +12,8 @@ export function SignInPage() {
     <Stack maw={440} mx="auto" mt="xl" gap="md">
       <Title order={1} size="h2">Sign in</Title>
       {linkError && <Alert color="red" role="alert">{linkError}</Alert>}
-      {config.embedded ? <ByLink /> : <ByPassword />}
+      <ByPassword sendsLinks={!config.embedded} />
+      {config.embedded && <ByLink />}
       <Text size="sm">
         Runs that are public are <Link to="/runs">open to everyone</Link>.
       </Text>
@@ -25,7 +26,7 @@ export function NotAMember({ who }: { who: string }) {
   return (
     <>
       {who} is not a member of this workspace, so only public runs are shown. An admin makes a member with{" "}
-      <Code>openmanus-rl members add {who} --role viewer</Code>; then sign in again.
+      <Code>openmanus-rl members add {who} --role viewer</Code>, or invites you on the page Members; then sign in again.
     </>
   );
 }
@@ -33,16 +34,22 @@ export function NotAMember({ who }: { who: string }) {
 function ByLink() {
   return (
     <Paper withBorder p="md">
-      <Text>
-        Open the link that <Code>openmanus-rl up</Code>{" "}
+      <Text size="sm">
+        <strong>Is the stack yours?</strong> Open the link that <Code>openmanus-rl up</Code>{" "}
         printed. Each link signs in once; a new one is printed on the machine where the stack runs by
       </Text>
       <Code block mt="xs">openmanus-rl dashboard</Code>
+      <Text size="sm" mt="sm">
+        <strong>Password forgotten, or no account yet?</strong>{" "}
+        Ask an admin for a link: they make one on the page Members, or with <Code>openmanus-rl members link</Code> and
+        {" "}
+        <Code>openmanus-rl members invite</Code>.
+      </Text>
     </Paper>
   );
 }
 
-function ByPassword() {
+function ByPassword({ sendsLinks }: { sendsLinks: boolean }) {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
@@ -54,7 +61,7 @@ function ByPassword() {
     setBusy(true);
     setProblem(null);
     const auth = supabase().auth;
-    const { error } = password
+    const { error } = password || !sendsLinks
       ? await auth.signInWithPassword({ email, password })
       : await auth.signInWithOtp({ email, options: { shouldCreateUser: false, emailRedirectTo: document.baseURI } });
     setBusy(false);
@@ -75,14 +82,15 @@ function ByPassword() {
         />
         <PasswordInput
           label="Password"
-          description="Leave it empty to be sent a link."
+          description={sendsLinks ? "Leave it empty to be sent a link." : undefined}
+          required={!sendsLinks}
           autoComplete="current-password"
           value={password}
           onChange={(event) => setPassword(event.currentTarget.value)}
         />
         {problem && <Alert color="red" role="alert">{problem}</Alert>}
         {sent && <Alert color="green" role="status">A link is on its way to {email}.</Alert>}
-        <Button type="submit" loading={busy}>{password ? "Sign in" : "Send me a link"}</Button>
+        <Button type="submit" loading={busy}>{password || !sendsLinks ? "Sign in" : "Send me a link"}</Button>
       </Stack>
     </Paper>
   );

@@ -54,7 +54,7 @@ export function Figure(
   const color = tone === "bad" ? "var(--om-bad)" : tone === "warn" ? "var(--om-warn)" : undefined;
   return (
     <div className="om-tile">
-      <Text size="xs" c="dimmed">{label}</Text>
+      <Text size="xs" c="dimmed" lineClamp={2} title={label}>{label}</Text>
       <Text component="div" fw={650} size="lg" style={{ color }}>{value}</Text>
       {hint && <Text size="xs" c="dimmed" component="div">{hint}</Text>}
     </div>

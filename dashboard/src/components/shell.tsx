@@ -25,6 +25,7 @@ import {
   IconSun,
   IconTarget,
   IconUser,
+  IconUsers,
 } from "@tabler/icons-react";
 import { Suspense } from "react";
 import { Link, Outlet, useLocation } from "react-router";
@@ -42,6 +43,7 @@ const PLACES = [
   { to: "/environments", label: "Environments", icon: IconMap2 },
   { to: "/sweeps", label: "Sweeps", icon: IconAdjustments },
   { to: "/jobs", label: "Jobs", icon: IconRocket },
+  { to: "/members", label: "Members", icon: IconUsers },
 ];
 
 export function Shell() {
@@ -163,6 +165,8 @@ function PersonMenu() {
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{name} · {person.role}</Menu.Label>
+        <Menu.Item component={Link} to="/account">Account</Menu.Item>
+        <Menu.Item component={Link} to="/keys">Keys</Menu.Item>
         <Menu.Item onClick={() => void supabase().auth.signOut({ scope: "local" })}>Sign out</Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -3,7 +3,9 @@ import type { EvaluationStatus, JobStatus, RolloutStatus, RunStatus, StepStatus,
 
 type Shown = RunStatus | StepStatus | EvaluationStatus | RolloutStatus | JobStatus | Verdict | Told;
 /** What is told of runs, of rollouts on their way and of workers in place of a status. */
-type Told = "stalled" | "waiting" | "verifying" | "cancelling" | "active" | "draining" | "silent" | "stopped";
+type Told = "stalled" | "waiting" | "verifying" | "cancelling" | "active" | "draining" | "silent" | "stopped" | Ended;
+/** What became of a key. */
+type Ended = "revoked" | "expired";
 
 const COLORS: Record<Shown, string> = {
   pending: "gray",
@@ -30,6 +32,8 @@ const COLORS: Record<Shown, string> = {
   draining: "yellow",
   silent: "red",
   stopped: "gray",
+  revoked: "gray",
+  expired: "gray",
 };
 
 /** The history of statuses may know one that is gone. */

@@ -106,6 +106,15 @@ export function ago(time: Maybe<string>, now = Date.now()): string {
   return date.toLocaleDateString();
 }
 
+/** How long until a time that is to come. */
+export function until(time: string, now = Date.now()): string {
+  const minutes = (Date.parse(time) - now) / 60_000;
+  if (minutes <= 0) return "over";
+  if (minutes < 90) return `in ${Math.ceil(minutes)} min`;
+  if (minutes < 36 * 60) return `in ${Math.round(minutes / 60)} h`;
+  return `in ${Math.round(minutes / 1440)} days`;
+}
+
 export function shortId(id: string): string {
   return id.slice(-8);
 }

@@ -156,6 +156,7 @@ class LocalBackend:
             "SUPABASE_URL": self._settings.url,
             "SUPABASE_ANON_KEY": self._settings.anon_key,
             "SUPABASE_SERVICE_ROLE_KEY": self._settings.service_role_key,
+            "SUPABASE_KEY": self._settings.member_key,
             "DATABASE_URL": self._settings.database_url,
         }
         return {

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 from openmanus_rl.errors import LaunchError
 from openmanus_rl.jobs.backends.base import Attempt, Look, State, parse_name
-from openmanus_rl.jobs.backends.skypilot_notes import Notes, exit_code_in, printed_lines
+from openmanus_rl.jobs.backends.skypilot_answers import Answers
+from openmanus_rl.jobs.backends.skypilot_log import LogCopier
+from openmanus_rl.jobs.backends.skypilot_notes import Notes
 from openmanus_rl.jobs.backends.skypilot_task import finish_task, kind_of_attempt
 from openmanus_rl.settings import Settings
 from openmanus_rl.skypilot.sdk import Request, Seen, SkyPilot
@@ -18,15 +20,9 @@ from openmanus_rl.skypilot.task import Kind, as_yaml
 
 __all__ = ["SkyPilotBackend"]
 
-Answer = TypeVar("Answer")
-
 _KEEP_SECONDS = 5.0
 _COST_SECONDS = 60.0
 _END_SECONDS = 60.0
-# The whole log is read each time: of a long one, which takes a while, more seldom.
-_LOG_PAUSE_FACTOR = 2.0
-_SETTLE_SECONDS = 1.0
-_SETTLE_TIMES = 5
 
 _WAITING = frozenset({"INIT", "PENDING", "SUBMITTED", "STARTING", "SETTING_UP"})
 _RUNNING = frozenset({"RUNNING", "WINDING_DOWN", "CANCELLING"})
@@ -60,11 +56,10 @@ class SkyPilotBackend:
         self._root = settings.home / "skypilot-jobs"
         self._connect = connect
         self._connected: SkyPilot | None = None
-        self._lock = threading.RLock()
-        self._answers: dict[str, tuple[float, Any]] = {}
-        self._asking: dict[str, threading.Lock] = {}
-        self._log_due: dict[str, float] = {}
-        self._complete_logs: set[str] = set()
+        self._lock = threading.Lock()
+        self._answers = Answers()
+        self._logs = LogCopier(self._sky, self._notes, self._answers)
+        self._ended_launches: dict[str, Request] = {}
 
     # Launching -----------------------------------------------------------------------------------------------------
 
@@ -97,15 +92,11 @@ class SkyPilotBackend:
 
     def _look(self, attempt: Attempt) -> Look:
         kind, name = kind_of_attempt(attempt.config), attempt.name
-        traces = self._traces(kind, name)
-        request = None if traces.jobs else self._request(kind, name)
-        if request is not None and request.status == "SUCCEEDED":
-            # What was listed may be older than the end of the launch.
-            self._forget(name)
-            traces = self._traces(kind, name)
+        request, traces = self._find(kind, name)
         if traces.jobs:
             job = _telling(traces.jobs)
-            return replace(self._look_at(kind, job), cost_usd=self._cost(job.cluster))
+            # SkyPilot knows no price of Slurm, which is where there are clusters.
+            return replace(self._look_at(kind, job), cost_usd=self._cost(job.cluster) if kind == "job" else None)
         if traces.cluster == "STOPPED":
             return Look(State.LOST, reason="its cluster was stopped")
         if request is not None:
@@ -124,7 +115,7 @@ class SkyPilotBackend:
         if job.status == "CANCELLED":
             return Look(State.ENDED, reason="it was cancelled at SkyPilot")
         if job.status in _FAILED:
-            self._read_last_log(kind, job)
+            self._logs.complete(kind, job)
             noted = self._notes(job.name).read("exit")
             return Look(State.ENDED, exit_code=noted["code"] if noted else 1, reason=_reason(job))
         raise LaunchError(f"{job.name}: SkyPilot says {job.status}, which is not known here")
@@ -138,33 +129,46 @@ class SkyPilotBackend:
             return Look(State.ENDED, reason="it was stopped before it began")
         if request.status == "CANCELLED":
             return Look(State.LOST, reason="its launch was cancelled at SkyPilot")
-        return Look(State.LOST, reason=self._keep(f"error {name}", 600, lambda: self._sky().request_error(request)))
+        why = self._answers.keep(f"error {name}", 600, lambda: self._sky().request_error(request))
+        return Look(State.LOST, reason=why)
 
-    def _traces(self, kind: Kind, name: str) -> Traces:
-        if kind == "job":
-            listed = self._keep("jobs", _KEEP_SECONDS, self._sky().list_jobs)
-            return Traces([job for job in listed if job.name == name], None)
-        return self._keep(f"cluster {name}", _KEEP_SECONDS, lambda: self._cluster_traces(name))
+    def _find(self, kind: Kind, name: str) -> tuple[Request | None, Traces]:
+        """Return the request that launched an attempt, and what it has made; nothing while it is under way.
 
-    def _cluster_traces(self, name: str) -> Traces:
-        found = self._sky().find("cluster", [name]).get(name)
-        if found is None:
-            return Traces([], None)
-        return Traces(self._sky().list_cluster_jobs(name) if found.state == "UP" else [], found.state)
+        SkyPilot's server tells of a request at once. To look at a cluster it starts a process, which waits for the
+        launch to end.
+        """
+        request = self._request(kind, name)
+        if request is not None and request.is_under_way:
+            return request, Traces([], None)
+        return request, self._traces(kind, name)
 
     def _request(self, kind: Kind, name: str) -> Request | None:
+        if name in self._ended_launches:
+            return self._ended_launches[name]
         noted = self._notes(name).read("launch")
-        return self._keep(
+        request = self._answers.keep(
             f"request {name}",
             _KEEP_SECONDS,
             lambda: self._sky().find_request(kind, name, noted["request"] if noted else None),
         )
+        if request is not None and not request.is_under_way:
+            self._ended_launches[name] = request
+            # What was listed may be older than the end of the launch.
+            self._answers.forget("jobs", f"cluster {name}")
+        return request
+
+    def _traces(self, kind: Kind, name: str) -> Traces:
+        if kind == "job":
+            listed = self._answers.keep("jobs", _KEEP_SECONDS, self._sky().list_jobs)
+            return Traces([job for job in listed if job.name == name], None)
+        return self._answers.keep(f"cluster {name}", _KEEP_SECONDS, lambda: Traces(*self._sky().look_at_cluster(name)))
 
     def _cost(self, cluster: str | None) -> float | None:
         if cluster is None:
             return None
         try:
-            costs: dict[str, float] = self._keep("costs", _COST_SECONDS, self._sky().read_costs)
+            costs: dict[str, float] = self._answers.keep("costs", _COST_SECONDS, self._sky().read_costs)
         except LaunchError:
             # Not worth to lose sight of the job.
             return None
@@ -186,9 +190,8 @@ class SkyPilotBackend:
         is_due = look.state is State.WAITING or time.time() >= stop["at"] + stop["grace_seconds"]
         if not is_due or notes.read("cancel") is not None:
             return
-        jobs = self._traces(kind, attempt.name).jobs
-        request = None if jobs else self._request(kind, attempt.name)
-        self._sky().cancel(kind, jobs)
+        request, traces = self._find(kind, attempt.name)
+        self._sky().cancel(kind, traces.jobs)
         if request is not None and request.is_under_way:
             self._sky().abandon(request)
         notes.write("cancel", at=time.time())
@@ -223,64 +226,20 @@ class SkyPilotBackend:
     def read_log(self, attempt: Attempt, *, start: int, max_bytes: int) -> str:
         """Return what was printed from byte `start` on, of the copy of the log that is kept here."""
         kind = kind_of_attempt(attempt.config)
-        jobs = self._traces(kind, attempt.name).jobs
+        jobs = self._find(kind, attempt.name)[1].jobs
         job = _telling(jobs) if jobs else None
         if job is not None and job.status not in _WAITING | _RUNNING | {"RECOVERING"}:
-            self._read_last_log(kind, job)
-        elif job is not None and job.status in _RUNNING and time.monotonic() >= self._log_due.get(job.name, 0.0):
-            self._copy_log(kind, job)
+            self._logs.complete(kind, job)
+        elif job is not None and job.status in _RUNNING:
+            self._logs.copy(kind, job)
         return self._notes(attempt.name).read_log(start, max_bytes)
-
-    def _read_last_log(self, kind: Kind, job: Seen) -> None:
-        """Copy the log of a job that has ended, once."""
-        if job.name in self._complete_logs:
-            return
-        shown = self._copy_log(kind, job)
-        # SkyPilot tells how a job ended before it has written the last of its log.
-        for _ in range(_SETTLE_TIMES):
-            time.sleep(_SETTLE_SECONDS)
-            before, shown = shown, self._copy_log(kind, job)
-            if shown == before:
-                break
-        self._complete_logs.add(job.name)
-
-    def _copy_log(self, kind: Kind, job: Seen) -> str:
-        notes, began_at = self._notes(job.name), time.monotonic()
-        try:
-            shown = self._sky().read_log(kind, job)
-        except LaunchError:
-            # It has none, or its machine is gone. What was copied before is all there is.
-            shown = ""
-        notes.keep_log(printed_lines(shown))
-        code = exit_code_in(shown)
-        if code is not None:
-            notes.write("exit", code=code)
-        now = time.monotonic()
-        self._log_due[job.name] = now + max(_KEEP_SECONDS, _LOG_PAUSE_FACTOR * (now - began_at))
-        return shown
 
     # Memory --------------------------------------------------------------------------------------------------------
 
-    def _keep(self, what: str, seconds: float, ask: Callable[[], Answer]) -> Answer:
-        """Return the answer to a question, which is asked again after some seconds, by one thread at a time."""
-        with self._lock:
-            asking = self._asking.setdefault(what, threading.Lock())
-        with asking:
-            with self._lock:
-                asked_at, kept = self._answers.get(what, (float("-inf"), None))
-            if time.monotonic() - asked_at < seconds:
-                return cast(Answer, kept)
-            answer = ask()
-            with self._lock:
-                self._answers[what] = (time.monotonic(), answer)
-            return answer
-
     def _forget(self, name: str) -> None:
-        with self._lock:
-            for what in ("jobs", f"cluster {name}", f"request {name}", f"error {name}"):
-                self._answers.pop(what, None)
-            self._complete_logs.discard(name)
-            self._log_due.pop(name, None)
+        self._answers.forget("jobs", f"cluster {name}", f"request {name}", f"error {name}")
+        self._ended_launches.pop(name, None)
+        self._logs.forget(name)
 
     def _notes(self, name: str) -> Notes:
         return Notes(self._root / name)

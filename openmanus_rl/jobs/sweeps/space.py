@@ -22,13 +22,17 @@ __all__ = ["MAX_POINTS", "Parameter", "Range", "Space", "Values", "count_points"
 
 MAX_POINTS = 10_000
 """The largest grid."""
+_COUNTABLE = 10**15
 _MAX_PATH_LENGTH = 500
 _LARGEST = 1e300
+_SMALLEST = 1e-300
 _LARGEST_INTEGER = 2**53 - 1
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
 
 
 def _check_number(value: Any) -> Any:
@@ -223,7 +227,8 @@ def count_points(space: Space) -> int:
             _refuse(f"space.{path}", "a grid needs values, a step, or integer: true")
         points *= parameter.points
     if points > MAX_POINTS:
-        _refuse("space", f"the grid has {points} points; at most {MAX_POINTS} are possible")
+        count = points if points < _COUNTABLE else "too many"
+        _refuse("space", f"the grid has {count} points; at most {MAX_POINTS} are possible")
     return points
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 __all__ = [
+    "ARCHIVES",
     "BUCKETS",
     "DATASETS",
     "EVALUATION_RESULTS",
@@ -24,6 +25,7 @@ LOGS = "logs"
 EVALUATION_RESULTS = "evaluation-results"
 MEDIA = "media"
 TASK_FILES = "task-files"
+ARCHIVES = "archives"
 
 _MIB = 1024 * 1024
 _BINARY = "application/octet-stream"
@@ -60,6 +62,7 @@ BUCKETS: dict[str, BucketRules] = {
     EVALUATION_RESULTS: BucketRules(50 * _MIB, _TABLE_TYPES, "split it into several files, or compress it"),
     MEDIA: BucketRules(500 * _MIB, None, "shorten or re-encode it"),
     TASK_FILES: BucketRules(500 * _MIB, None, "leave out of the task's folder what can be downloaded instead"),
+    ARCHIVES: BucketRules(500 * _MIB, None, "`openmanus-rl archive` splits what it writes"),
 }
 
 _TYPES_BY_EXTENSION = {

@@ -46,7 +46,7 @@ class Fleet:
         machines = [Machine(name, launch.name, launch.infra, launch.kind) for name in launch.names]
         skypilot = self._sky()
         skypilot.check(next(iter(tasks.values())))
-        if skypilot.find(launch.kind, launch.names):
+        if skypilot.find(launch.kind, launch.names, refresh=True):
             raise ConflictError(
                 f"{launch.name}: workers of this name are launched already",
                 field="name",
@@ -73,7 +73,7 @@ class Fleet:
         """Return the machines with what SkyPilot says of them; launches that have ended as a whole are forgotten."""
         asked = []
         for kind, some in _by_kind(machines).items():
-            found = self._sky().find(kind, [machine.name for machine in some])
+            found = self._sky().find(kind, [machine.name for machine in some], refresh=True)
             for machine in some:
                 known = found.get(machine.name)
                 now = {"state": known.state, "job_id": known.job_id} if known else {"state": None}

@@ -147,12 +147,26 @@ export const VISIBILITIES = [
 ] as const;
 export type Visibility = (typeof VISIBILITIES)[number];
 
+export const ARCHIVE_STATUSES = [
+  "writing",
+  "archived",
+] as const;
+export type ArchiveStatus = (typeof ARCHIVE_STATUSES)[number];
+
 export const MEMBER_ROLES = [
   "viewer",
   "editor",
   "admin",
 ] as const;
 export type MemberRole = (typeof MEMBER_ROLES)[number];
+
+export const ACTOR_KINDS = [
+  "member",
+  "key",
+  "secret_key",
+  "system",
+] as const;
+export type ActorKind = (typeof ACTOR_KINDS)[number];
 
 /** The statuses that count as completed in success rates and averages. */
 export const COMPLETED_ROLLOUT_STATUSES = [
@@ -200,7 +214,7 @@ export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** The columns that take no other words, by table. */
 export interface Choices {
-  training_runs: { status: RunStatus; visibility: Visibility };
+  training_runs: { status: RunStatus; visibility: Visibility; archive_status: ArchiveStatus };
   training_steps: { status: StepStatus; phase: StepPhase };
   evaluations: { status: EvaluationStatus; kind: EvaluationKind };
   rollouts: { status: RolloutStatus; source: RolloutSource };
@@ -212,4 +226,7 @@ export interface Choices {
   validations: { verdict: Verdict };
   validation_overrides: { verdict: OverrideVerdict };
   members: { role: MemberRole };
+  member_keys: { role: MemberRole };
+  invitations: { role: MemberRole };
+  audit_log: { actor_kind: ActorKind };
 }

@@ -68,8 +68,10 @@ isOneToOne: true
 "metadata": NonNullable<Json>,
 "owner_id": string | null,
 "path": string,
+"rewound_at": string | null,
 "rollout_id": string | null,
 "size_bytes": number | null,
+"timeline": number,
 "training_run_id": string | null,
 "width": number | null
             } | null,"observations": {
@@ -144,6 +146,52 @@ isOneToOne: true
                   }
                   Update: {
                     "action"?: string | null,"chat"?: (number)[] | null,"created_at"?: string,"duration_ms"?: number | null,"environment_duration_ms"?: number | null,"id"?: string,"info"?: Json | null,"memory_summary"?: string | null,"messages"?: Json | null,"messages_from"?: number | null,"model_duration_ms"?: number | null,"model_response"?: Json | null,"observation"?: string | null,"reward"?: number | null,"rollout_id"?: string,"step_number"?: number,"thought"?: string | null,"training_run_id"?: string | null
+                  }
+                  Relationships: [
+                    
+                  ]
+                },"archives": {
+                  Row: {
+                    "archive_bytes": number,"created_at": string,"database_bytes": number,"figures": NonNullable<Json>,"files": NonNullable<Json>,"id": string,"loaded_at": string | null,"row_counts": NonNullable<Json>,"training_run_id": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "archive_bytes": number,"created_at"?: string,"database_bytes": number,"figures": NonNullable<Json>,"files": NonNullable<Json>,"id"?: string,"loaded_at"?: string | null,"row_counts": NonNullable<Json>,"training_run_id": string
+                  }
+                  Update: {
+                    "archive_bytes"?: number,"created_at"?: string,"database_bytes"?: number,"figures"?: NonNullable<Json>,"files"?: NonNullable<Json>,"id"?: string,"loaded_at"?: string | null,"row_counts"?: NonNullable<Json>,"training_run_id"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "archives_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "run_list"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "archives_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "run_overview"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "archives_training_run_id_fkey"
+      columns: ["training_run_id"]
+isOneToOne: true
+      referencedRelation: "training_runs"
+      referencedColumns: ["id"]
+    }
+                  ]
+                },"audit_log": {
+                  Row: {
+                    "action": string,"actor_id": string | null,"actor_kind": string,"actor_name": string | null,"details": NonNullable<Json>,"happened_at": string,"id": string,"key_id": string | null,"key_name": string | null,"subject": string | null,"subject_id": string | null,"subject_name": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "action": string,"actor_id"?: string | null,"actor_kind": string,"actor_name"?: string | null,"details"?: NonNullable<Json>,"happened_at"?: string,"id"?: string,"key_id"?: string | null,"key_name"?: string | null,"subject"?: string | null,"subject_id"?: string | null,"subject_name"?: string | null
+                  }
+                  Update: {
+                    "action"?: string,"actor_id"?: string | null,"actor_kind"?: string,"actor_name"?: string | null,"details"?: NonNullable<Json>,"happened_at"?: string,"id"?: string,"key_id"?: string | null,"key_name"?: string | null,"subject"?: string | null,"subject_id"?: string | null,"subject_name"?: string | null
                   }
                   Relationships: [
                     
@@ -285,6 +333,20 @@ isOneToOne: false
                   Relationships: [
                     
                   ]
+                },"invitations": {
+                  Row: {
+                    "accepted_at": string | null,"accepted_by": string | null,"created_at": string,"email": string,"expires_at": string,"id": string,"invited_by": string | null,"revoked_at": string | null,"role": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "accepted_at"?: string | null,"accepted_by"?: string | null,"created_at"?: string,"email": string,"expires_at": string,"id"?: string,"invited_by"?: string | null,"revoked_at"?: string | null,"role": string
+                  }
+                  Update: {
+                    "accepted_at"?: string | null,"accepted_by"?: string | null,"created_at"?: string,"email"?: string,"expires_at"?: string,"id"?: string,"invited_by"?: string | null,"revoked_at"?: string | null,"role"?: string
+                  }
+                  Relationships: [
+                    
+                  ]
                 },"job_logs": {
                   Row: {
                     "attempt": number,"bytes": number,"created_at": string,"id": string,"job_id": string,"start": number,"text": string
@@ -339,7 +401,7 @@ isOneToOne: false
                   ]
                 },"media": {
                   Row: {
-                    "agent_state_id": string | null,"bucket": string,"checksum": string | null,"content_type": string | null,"created_at": string,"duration_ms": number | null,"height": number | null,"id": string,"kind": string,"metadata": NonNullable<Json>,"owner_id": string | null,"path": string,"rollout_id": string | null,"size_bytes": number | null,"training_run_id": string | null,"width": number | null,"agent_states": {
+                    "agent_state_id": string | null,"bucket": string,"checksum": string | null,"content_type": string | null,"created_at": string,"duration_ms": number | null,"height": number | null,"id": string,"kind": string,"metadata": NonNullable<Json>,"owner_id": string | null,"path": string,"rewound_at": string | null,"rollout_id": string | null,"size_bytes": number | null,"timeline": number,"training_run_id": string | null,"width": number | null,"agent_states": {
               "action": string | null,
 "chat": (number)[] | null,
 "created_at": string,
@@ -362,10 +424,10 @@ isOneToOne: false
                   }
                   ComputedFields: "agent_states"
                   Insert: {
-                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind": string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path": string,"rollout_id"?: string | null,"size_bytes"?: number | null,"training_run_id"?: string | null,"width"?: number | null
+                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind": string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path": string,"rewound_at"?: string | null,"rollout_id"?: string | null,"size_bytes"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"width"?: number | null
                   }
                   Update: {
-                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind"?: string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path"?: string,"rollout_id"?: string | null,"size_bytes"?: number | null,"training_run_id"?: string | null,"width"?: number | null
+                    "agent_state_id"?: string | null,"bucket"?: string,"checksum"?: string | null,"content_type"?: string | null,"created_at"?: string,"duration_ms"?: number | null,"height"?: number | null,"id"?: string,"kind"?: string,"metadata"?: NonNullable<Json>,"owner_id"?: string | null,"path"?: string,"rewound_at"?: string | null,"rollout_id"?: string | null,"size_bytes"?: number | null,"timeline"?: number,"training_run_id"?: string | null,"width"?: number | null
                   }
                   Relationships: [
                     {
@@ -392,6 +454,26 @@ isOneToOne: false
 isOneToOne: false
       referencedRelation: "training_runs"
       referencedColumns: ["id"]
+    }
+                  ]
+                },"member_keys": {
+                  Row: {
+                    "created_at": string,"expires_at": string | null,"id": string,"last_used_at": string | null,"member_id": string,"name": string,"prefix": string,"revoked_at": string | null,"role": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"expires_at"?: string | null,"id"?: string,"last_used_at"?: string | null,"member_id": string,"name": string,"prefix": string,"revoked_at"?: string | null,"role": string
+                  }
+                  Update: {
+                    "created_at"?: string,"expires_at"?: string | null,"id"?: string,"last_used_at"?: string | null,"member_id"?: string,"name"?: string,"prefix"?: string,"revoked_at"?: string | null,"role"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "member_keys_member_id_fkey"
+      columns: ["member_id"]
+isOneToOne: false
+      referencedRelation: "members"
+      referencedColumns: ["user_id"]
     }
                   ]
                 },"members": {
@@ -876,14 +958,14 @@ isOneToOne: false
                   ]
                 },"training_runs": {
                   Row: {
-                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"archive_status": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"archive_status"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name": string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Update: {
-                    "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
+                    "algorithm"?: string | null,"archive_status"?: string | null,"baseline_id"?: string | null,"config"?: NonNullable<Json>,"created_at"?: string,"current_step"?: number | null,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number,"id"?: string,"metadata"?: NonNullable<Json>,"name"?: string,"owner_id"?: string | null,"progress"?: number | null,"rewinds"?: (number)[] | null,"run_name"?: string | null,"started_at"?: string | null,"status"?: string,"status_change_id"?: string | null,"status_message"?: string | null,"stop_requested_at"?: string | null,"summary"?: NonNullable<Json>,"tags"?: (string)[],"timeline"?: number,"total_steps"?: number | null,"updated_at"?: string,"visibility"?: string
                   }
                   Relationships: [
                     {
@@ -1101,7 +1183,7 @@ isOneToOne: false
                   ]
                 },"run_list": {
                   Row: {
-                    "algorithm": string | null,"average_reward": number | null,"average_turns": number | null,"baseline_id": string | null,"completed_count": number | null,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"name": string,"owner_id": string | null,"owner_name": string | null,"progress": number | null,"rollout_count": number | null,"run_name": string | null,"search_text": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_message": string | null,"steps_done": number | null,"success_count": number | null,"success_rate": number | null,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"archive_status": string | null,"average_reward": number | null,"average_turns": number | null,"baseline_id": string | null,"completed_count": number | null,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"name": string,"owner_id": string | null,"owner_name": string | null,"progress": number | null,"rollout_count": number | null,"run_name": string | null,"search_text": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_message": string | null,"steps_done": number | null,"success_count": number | null,"success_rate": number | null,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Relationships: [
@@ -1115,14 +1197,14 @@ isOneToOne: false
                   ]
                 },"run_overview": {
                   Row: {
-                    "algorithm": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
+                    "algorithm": string | null,"archive_status": string | null,"baseline_id": string | null,"config": NonNullable<Json>,"created_at": string,"current_step": number | null,"description": string | null,"environment": string | null,"environment_version": number | null,"finished_at": string | null,"heartbeat_at": string | null,"heartbeat_timeout_seconds": number,"id": string,"metadata": NonNullable<Json>,"name": string,"owner_id": string | null,"progress": number | null,"rewinds": (number)[] | null,"run_name": string | null,"shown_status": string | null,"started_at": string | null,"status": string,"status_change_id": string | null,"status_message": string | null,"steps_done": number | null,"stop_requested_at": string | null,"summary": NonNullable<Json>,"tags": (string)[],"timeline": number,"total_steps": number | null,"updated_at": string,"visibility": string
                   }
                   ComputedFields: never
                   Insert: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"archive_status"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Update: {
-                           "algorithm"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
+                           "algorithm"?: string | null,"archive_status"?: string | null,"baseline_id"?: string | null,"config"?: Json | null,"created_at"?: string | null,"current_step"?: never,"description"?: string | null,"environment"?: string | null,"environment_version"?: number | null,"finished_at"?: string | null,"heartbeat_at"?: string | null,"heartbeat_timeout_seconds"?: number | null,"id"?: string | null,"metadata"?: Json | null,"name"?: string | null,"owner_id"?: string | null,"progress"?: never,"rewinds"?: (number)[] | null,"run_name"?: string | null,"shown_status"?: never,"started_at"?: string | null,"status"?: string | null,"status_change_id"?: string | null,"status_message"?: string | null,"steps_done"?: never,"stop_requested_at"?: string | null,"summary"?: Json | null,"tags"?: (string)[] | null,"timeline"?: number | null,"total_steps"?: number | null,"updated_at"?: string | null,"visibility"?: string | null
                          }
                         Relationships: [
                     {
@@ -1199,8 +1281,14 @@ isOneToOne: false
 "compare_evaluations":
 { Args: { "baseline_id": string,"evaluation_id": string }; Returns: Json
                            },
+"create_key":
+{ Args: { "expires_at"?: string,"member_id"?: string,"name": string,"role"?: string }; Returns: Json
+                           },
 "delete_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
+                           },
+"find_invitation":
+{ Args: { "token": string }; Returns: Json
                            },
 "find_rollouts":
 { Args: { "after"?: Json,"budget_ms"?: number,"filters"?: Json,"page_size"?: number }; Returns: Json
@@ -1231,14 +1319,26 @@ isOneToOne: false
 "interrupt":
 { Args: { "entries": Json,"reason"?: string }; Returns: number
                            },
+"invite_member":
+{ Args: { "email": string,"expires_at"?: string,"role"?: string }; Returns: Json
+                           },
 "jobs_overview":
 { Args: Record<PropertyKey, never>; Returns: Json
                            },
 "keep_validators":
 { Args: { "task_ids": (string)[],"validator_ids": (string)[] }; Returns: number
                            },
+"list_members":
+{ Args: Record<PropertyKey, never>; Returns: Json
+                           },
 "list_tasks":
 { Args: { "after"?: Json,"filters"?: Json,"page_size"?: number,"recent"?: number }; Returns: Json
+                           },
+"load_archived":
+{ Args: { "kind": string,"rows": string,"training_run_id": string }; Returns: number
+                           },
+"load_batch":
+{ Args: { "": string }; Returns: Json
                            },
 "media":
 { Args: { "": Database["public"]['Tables']["agent_states"]['Row'] }; Returns: { error: true } & "the function public.media with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
@@ -1265,8 +1365,14 @@ isOneToOne: false
 "override_validation":
 { Args: { "reason": string,"rollout_id": string,"validation_id"?: string,"verdict": string }; Returns: Json
                            },
+"prepare_sign_in_link":
+{ Args: { "member_id": string }; Returns: string
+                           },
 "preview_job":
 { Args: { "config"?: Json,"run_id": string }; Returns: Json
+                           },
+"preview_sweep":
+{ Args: { "sweep": Json }; Returns: Json
                            },
 "prune_trial":
 { Args: { "lease_id": string,"trial": number }; Returns: boolean
@@ -1276,6 +1382,9 @@ isOneToOne: false
                            },
 "read_job_logs":
 { Args: { "after"?: number,"attempt"?: number,"job_id": string,"max_bytes"?: number }; Returns: Json
+                           },
+"redeem_invitation":
+{ Args: { "display_name"?: string,"token": string,"user_id": string }; Returns: Json
                            },
 "register_orchestrator":
 { Args: { "orchestrator": Json }; Returns: Json
@@ -1324,6 +1433,12 @@ isOneToOne: false
                            },
 "retry_rollouts":
 { Args: { "rollout_ids": (string)[] }; Returns: Json
+                           },
+"revoke_invitation":
+{ Args: { "invitation_id": string }; Returns: Json
+                           },
+"revoke_key":
+{ Args: { "key_id": string }; Returns: Json
                            },
 "rewards":
 { Args: { "": Database["public"]['Tables']["rollouts"]['Row'] }; Returns: { error: true } & "the function public.rewards with parameter or with a single unnamed json/jsonb parameter, but no matches were found in the schema cache"
@@ -1380,6 +1495,9 @@ isOneToOne: false
                            },
 "search_rollout":
 { Args: { "max_matches"?: number,"rollout_id": string,"text": string }; Returns: Json
+                           },
+"set_display_name":
+{ Args: { "display_name": string }; Returns: Json
                            },
 "stop_jobs":
 { Args: { "job_ids": (string)[] }; Returns: Json

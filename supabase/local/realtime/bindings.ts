@@ -1,27 +1,24 @@
-/** What a channel wants to hear of: its `postgres_changes`, checked against what is followed here. */
+/** What a channel wants to hear of: its `postgres_changes`, as clients write them. */
 import { isObject } from "./protocol.ts";
 
 const MAX_BINDINGS = 100;
-const COLUMNS = ["id", "training_run_id"];
-const FILTER = /^(\w+)=eq\.(.+)$/;
+const EVENTS = ["*", "INSERT", "UPDATE", "DELETE"];
+const FILTER = /^([^=]+)=(eq|neq|lt|lte|gt|gte|in)\.(.*)$/s;
 
-/** The one table that is followed. */
-export const SCHEMA = "public";
-export const TABLE = "activity";
-
-export interface ActivityRow {
-  id: string;
-  training_run_id: string | null;
-  changed_at: string;
-}
-
-/** A binding as the client gave it, which it compares with what comes back. */
+/** A binding as the client gave it, which it compares with what comes back, and as it is understood. */
 export interface Binding {
   id: number;
   event: string;
   schema: string;
-  table: string;
+  table?: string;
   filter?: string;
+  select?: string[];
+}
+
+export interface Filter {
+  column: string;
+  operator: "eq" | "neq" | "lt" | "lte" | "gt" | "gte" | "in";
+  values: string[];
 }
 
 /** A join that can't be served, in words for whoever wrote it. */
@@ -30,60 +27,52 @@ export class JoinRefused extends Error {}
 let lastId = 0;
 
 /** Read the bindings of a join; each gets a number of its own, by which its changes are sent. */
-export function readBindings(payload: Record<string, unknown>): Binding[] {
-  const config = isObject(payload.config) ? payload.config : {};
+export function readBindings(config: Record<string, unknown>): Binding[] {
   const asked = Array.isArray(config.postgres_changes) ? config.postgres_changes : [];
-  if (asked.length === 0) {
-    throw new JoinRefused(`only postgres_changes of ${SCHEMA}.${TABLE} are served here, and none are asked for`);
-  }
   if (asked.length > MAX_BINDINGS) throw new JoinRefused(`more than ${MAX_BINDINGS} bindings in one channel`);
   return asked.map(readBinding);
 }
 
 function readBinding(asked: unknown): Binding {
-  const { event, schema, table, filter } = isObject(asked) ? asked : {};
-  if (schema !== SCHEMA || table !== TABLE) {
-    throw new JoinRefused(`changes of ${schema}.${table ?? "*"} are not followed here; follow ${SCHEMA}.${TABLE}`);
+  const { event, schema, table, filter, select } = isObject(asked) ? asked : {};
+  if (typeof event !== "string" || !EVENTS.includes(event)) {
+    throw new JoinRefused(`event ${JSON.stringify(event)} is not one of ${EVENTS.join(", ")}`);
   }
-  if (event !== "*" && event !== "UPDATE") {
-    throw new JoinRefused(`event ${JSON.stringify(event)} is not supported; use "*"`);
+  if (typeof schema !== "string") throw new JoinRefused("a binding needs a schema");
+  if (table !== undefined && typeof table !== "string") throw new JoinRefused("table is not a text");
+  const binding: Binding = { id: ++lastId, event, schema };
+  if (table !== undefined) binding.table = table;
+  if (filter !== undefined && filter !== null && filter !== "") {
+    if (typeof filter !== "string" || !readFilter(filter)) throw badFilter(filter);
+    if (tableOf(binding) === null) throw new JoinRefused("a filter needs a table");
+    binding.filter = filter;
   }
-  if (filter === undefined || filter === null || filter === "") return { id: ++lastId, event, schema, table };
-  const column = typeof filter === "string" ? FILTER.exec(filter)?.[1] : undefined;
-  if (column === undefined || !COLUMNS.includes(column)) {
-    throw new JoinRefused(
-      `filter ${JSON.stringify(filter)} is not one of ${COLUMNS.map((c) => `${c}=eq.…`).join(", ")}`,
-    );
+  if (select !== undefined && select !== null) {
+    if (!Array.isArray(select) || !select.every((name) => typeof name === "string")) {
+      throw new JoinRefused("select is a list of columns");
+    }
+    binding.select = select;
   }
-  return { id: ++lastId, event, schema, table, filter: filter as string };
+  return binding;
 }
 
-/** The numbers of the bindings that a row is for. */
-export function matching(bindings: readonly Binding[], row: ActivityRow): number[] {
-  return bindings.filter(({ filter }) => {
-    const [, column, value] = (filter && FILTER.exec(filter)) || [];
-    return column === undefined || row[column as keyof ActivityRow] === value.toLowerCase();
-  }).map((binding) => binding.id);
+function badFilter(filter: unknown): JoinRefused {
+  return new JoinRefused(
+    `filter ${JSON.stringify(filter)} is not like column=eq.value; operators are eq, neq, lt, lte, gt, gte, in.(a,b)`,
+  );
 }
 
-/** A changed row as Realtime tells it. */
-export function change(row: ActivityRow, ids: number[]): Record<string, unknown> {
-  const columns = [
-    { name: "id", type: "uuid" },
-    { name: "training_run_id", type: "uuid" },
-    { name: "changed_at", type: "timestamptz" },
-  ];
-  return {
-    ids,
-    data: {
-      schema: SCHEMA,
-      table: TABLE,
-      commit_timestamp: new Date(row.changed_at).toISOString(),
-      type: "UPDATE",
-      columns,
-      record: row,
-      old_record: { id: row.id },
-      errors: null,
-    },
-  };
+/** The one table of a binding, or null for all of its schema. */
+export function tableOf({ table }: Binding): string | null {
+  return table === undefined || table === "" || table === "*" ? null : table;
+}
+
+/** A filter's parts; null if it is none. */
+export function readFilter(text: string): Filter | null {
+  const found = FILTER.exec(text);
+  if (!found) return null;
+  const [, column, operator, value] = found;
+  if (operator !== "in") return { column, operator: operator as Filter["operator"], values: [value] };
+  const list = /^\((.*)\)$/s.exec(value)?.[1];
+  return list === undefined ? null : { column, operator, values: list === "" ? [] : list.split(",") };
 }

@@ -16,8 +16,9 @@ export function versionOf(asked: string | null): Version | null {
   return asked === "2.0.0" ? asked : null;
 }
 
-/** A client's message, or null for what is none: frames of bytes carry broadcasts, which are not served. */
+/** A client's message, or null for what is none. */
 export function decode(data: unknown, version: Version): Message | null {
+  if (data instanceof ArrayBuffer) return decodeBroadcast(new Uint8Array(data));
   if (typeof data !== "string") return null;
   let parts: unknown;
   try {
@@ -49,4 +50,46 @@ function fields(value: unknown): unknown[] {
 
 function asRef(value: unknown): string | null {
   return typeof value === "string" ? value : null;
+}
+
+const BROADCAST_PUSH = 3;
+const BROADCAST = 4;
+const [BINARY, JSON_TEXT] = [0, 1];
+
+/** A frame of bytes, in which supabase-js sends broadcasts: lengths, names, then the payload. */
+function decodeBroadcast(bytes: Uint8Array): Message | null {
+  if (bytes.length < 7 || bytes[0] !== BROADCAST_PUSH) return null;
+  const encoding = bytes[6];
+  let at = 7;
+  const [joinRef, ref, topic, event] = [...bytes.subarray(1, 6)].map((length) =>
+    new TextDecoder().decode(bytes.subarray(at, at += length))
+  );
+  if (at > bytes.length) return null;
+  const rest = bytes.slice(at);
+  let payload: unknown = rest.buffer;
+  if (encoding === JSON_TEXT) {
+    try {
+      payload = JSON.parse(new TextDecoder().decode(rest));
+    } catch {
+      return null;
+    }
+  }
+  return {
+    joinRef: joinRef || null,
+    ref: ref || null,
+    topic,
+    event: "broadcast",
+    payload: { type: "broadcast", event, payload },
+  };
+}
+
+/** A broadcast of bytes, for clients that can read it; null for one of JSON, which goes as every other message. */
+export function encodeBytes({ topic, event, payload }: Message): Uint8Array<ArrayBuffer> | null {
+  if (event !== "broadcast" || !(payload.payload instanceof ArrayBuffer)) return null;
+  const [topicBytes, eventBytes] = [topic, String(payload.event)].map((text) => new TextEncoder().encode(text));
+  const head = [BROADCAST, topicBytes.length, eventBytes.length, 0, BINARY, ...topicBytes, ...eventBytes];
+  const bytes = new Uint8Array(head.length + payload.payload.byteLength);
+  bytes.set(head);
+  bytes.set(new Uint8Array(payload.payload), head.length);
+  return bytes;
 }

@@ -1,5 +1,6 @@
 import { deepStrictEqual, strictEqual, throws } from "node:assert";
-import { type ActivityRow, matching, readBindings } from "./bindings.ts";
+import { type ActivityRow, checkActivity, matching } from "./activity.ts";
+import { readBindings, readFilter } from "./bindings.ts";
 import { decode, encode, versionOf } from "./protocol.ts";
 
 const RUN = "0b4e1a9c-5d0f-4c7e-9a54-6f1f1b6f3c21";
@@ -22,12 +23,20 @@ Deno.test("what is no message is none", () => {
 Deno.test("a row goes to the bindings whose filter it fits", () => {
   const binding = { event: "*", schema: "public", table: "activity" };
   const bindings = readBindings({
-    config: { postgres_changes: [binding, { ...binding, filter: `training_run_id=eq.${RUN.toUpperCase()}` }] },
+    postgres_changes: [binding, { ...binding, filter: `training_run_id=eq.${RUN.toUpperCase()}` }],
   });
   const row: ActivityRow = { id: "x", training_run_id: RUN, changed_at: "2026-11-16T09:00:00+00:00" };
   deepStrictEqual(matching(bindings, row), bindings.map((one) => one.id));
   deepStrictEqual(matching(bindings, { ...row, training_run_id: null }), [bindings[0].id]);
-  throws(() => readBindings({ config: { postgres_changes: [{ ...binding, filter: "id=in.(x)" }] } }), /id=in/);
-  throws(() => readBindings({}), /none are asked for/);
-  throws(() => readBindings({ config: { postgres_changes: Array(101).fill(binding) } }), /more than 100/);
+  throws(() => checkActivity({ ...bindings[0], filter: "id=in.(x)" }), /id=in/);
+  throws(() => checkActivity({ ...bindings[0], event: "DELETE" }), /told as UPDATE/);
+  throws(() => readBindings({ postgres_changes: Array(101).fill(binding) }), /more than 100/);
+  deepStrictEqual(readBindings({}), []);
+});
+
+Deno.test("a filter is a column, an operator and values", () => {
+  deepStrictEqual(readFilter("a=eq.x=y.z"), { column: "a", operator: "eq", values: ["x=y.z"] });
+  deepStrictEqual(readFilter("a=in.(1,2)"), { column: "a", operator: "in", values: ["1", "2"] });
+  deepStrictEqual(readFilter("a=in.()"), { column: "a", operator: "in", values: [] });
+  for (const text of ["", "a", "a=", "a=like.x", "a=in.1,2", "=eq.1"]) strictEqual(readFilter(text), null, text);
 });

@@ -1,51 +1,32 @@
 /** One client's connection: its channels, and what it says in them. */
-import type { Claims } from "../database.ts";
+import { forEverybody } from "../client.ts";
+import type { GatewayConnection } from "../database.ts";
 import type { Keys } from "../keys.ts";
-import { type ActivityRow, type Binding, change, JoinRefused, matching, readBindings } from "./bindings.ts";
-import { decode, encode, type Message, type Version } from "./protocol.ts";
-import type { ActivityWatcher, Listener } from "./watcher.ts";
+import { accessTo } from "./access.ts";
+import { checkActivity, isActivity } from "./activity.ts";
+import { JoinRefused, readBindings } from "./bindings.ts";
+import { Channel, readConfig } from "./channel.ts";
+import type { ChangeFeed } from "./feed.ts";
+import { follow } from "./following.ts";
+import { decode, encode, encodeBytes, isObject, type Message, type Version } from "./protocol.ts";
+import type { Rooms } from "./rooms.ts";
+import type { ActivityWatcher } from "./watcher.ts";
 
 const MAX_CHANNELS = 100;
-const MAX_MESSAGE_LENGTH = 64 * 1024;
+const MAX_MESSAGE_BYTES = 256 * 1024;
 /** A client that reads this much too slowly is let go; it connects again and looks anew. */
-const MAX_BUFFERED_BYTES = 1024 * 1024;
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
+const MAX_MESSAGES_PER_SECOND = 100;
 const TOO_BIG = 1009;
 const TRY_AGAIN_LATER = 1013;
 
-/** A joined channel, with the rights of the token it was joined with or was given since. */
-class Channel implements Listener {
-  token = "";
-  claims: Claims = { role: "anon" };
-  left = false;
-
-  constructor(
-    readonly socket: RealtimeSocket,
-    readonly topic: string,
-    readonly joinRef: string | null,
-    readonly bindings: Binding[],
-  ) {}
-
-  tick(now: number): void {
-    if (typeof this.claims.exp === "number" && this.claims.exp * 1000 <= now) {
-      this.socket.shut(this, "Token has expired");
-    }
-  }
-
-  tell(rows: ActivityRow[]): void {
-    if (this.left) return;
-    for (const row of rows) {
-      const ids = matching(this.bindings, row);
-      if (ids.length > 0) this.push("postgres_changes", change(row, ids));
-    }
-  }
-
-  system(status: "ok" | "error", message: string, extension: string): void {
-    this.push("system", { status, message, extension, channel: this.topic.replace(/^realtime:/, "") });
-  }
-
-  push(event: string, payload: Record<string, unknown>): void {
-    this.socket.send({ joinRef: this.joinRef, ref: null, topic: this.topic, event, payload });
-  }
+/** What the channels of all connections share. */
+export interface Shared {
+  connection: GatewayConnection;
+  keys: Keys;
+  watcher: ActivityWatcher;
+  feed: ChangeFeed;
+  rooms: Rooms;
 }
 
 export class RealtimeSocket {
@@ -53,14 +34,11 @@ export class RealtimeSocket {
   /** Messages are worked off one after the other: a leave must not overtake its join. */
   #work: Promise<void> = Promise.resolve();
   #closed = false;
+  #second = 0;
+  #said = 0;
 
-  constructor(
-    readonly socket: WebSocket,
-    readonly version: Version,
-    readonly apikey: string,
-    readonly keys: Keys,
-    readonly watcher: ActivityWatcher,
-  ) {
+  constructor(readonly socket: WebSocket, readonly version: Version, readonly apikey: string, readonly shared: Shared) {
+    socket.binaryType = "arraybuffer";
     socket.addEventListener("message", ({ data }) => this.#receive(data));
     socket.addEventListener("close", () => this.#end());
     socket.addEventListener("error", () => this.#end());
@@ -69,25 +47,33 @@ export class RealtimeSocket {
   send(message: Message): void {
     if (this.socket.readyState !== WebSocket.OPEN) return;
     if (this.socket.bufferedAmount > MAX_BUFFERED_BYTES) this.socket.close(TRY_AGAIN_LATER, "read faster");
-    else this.socket.send(encode(message, this.version));
+    else this.socket.send((this.version === "2.0.0" && encodeBytes(message)) || encode(message, this.version));
   }
 
-  /** End a channel that has lost its right to be, as hosted Realtime does. */
-  shut(channel: Channel, reason: string): void {
-    channel.system("error", reason, "system");
+  /** End a channel that has lost its right to be, or what it listened to, as hosted Realtime does. */
+  shut(channel: Channel, reason: string, extension = "system"): void {
+    channel.system("error", reason, extension);
     channel.push("phx_close", {});
     this.#leave(channel);
   }
 
+  /** End channels whose tokens have expired. */
+  tick(now: number): void {
+    for (const channel of [...this.#channels.values()]) {
+      if (channel.hasExpired(now)) this.shut(channel, "Token has expired");
+    }
+  }
+
   #receive(data: unknown): void {
     const length = typeof data === "string" ? data.length : (data as ArrayBuffer).byteLength;
-    if (length > MAX_MESSAGE_LENGTH) {
-      this.socket.close(TOO_BIG, `a message may have ${MAX_MESSAGE_LENGTH} characters`);
+    if (length > MAX_MESSAGE_BYTES) {
+      this.socket.close(TOO_BIG, `a message may have ${MAX_MESSAGE_BYTES} bytes`);
       return;
     }
     const message = decode(data, this.version);
     if (!message) return;
-    this.#work = this.#work.then(() => this.#handle(message)).catch((error) => {
+    // The request that opened the socket is over.
+    this.#work = this.#work.then(() => forEverybody(() => this.#handle(message))).catch((error) => {
       console.error("realtime failed:", message.event, error);
       this.#reply(message, "error", { reason: "Internal server error" });
     });
@@ -106,6 +92,12 @@ export class RealtimeSocket {
         return this.#reply(message, "ok", {});
       case "access_token":
         if (channel) await this.#renew(channel, message.payload.access_token);
+        return;
+      case "broadcast":
+        if (channel) this.#broadcast(channel, message);
+        return;
+      case "presence":
+        if (channel) this.#presence(channel, message);
     }
   }
 
@@ -113,38 +105,98 @@ export class RealtimeSocket {
     const { topic, payload } = message;
     const former = this.#channels.get(topic);
     if (former) this.#leave(former);
+    const config = isObject(payload.config) ? payload.config : {};
+    let channel: Channel | undefined;
     try {
       if (this.#channels.size >= MAX_CHANNELS) throw new JoinRefused(`more than ${MAX_CHANNELS} channels`);
-      const channel = new Channel(this, topic, message.joinRef, readBindings(payload));
+      channel = new Channel(this, topic, message.joinRef, readBindings(config), readConfig(config));
       if (!(await this.#authorize(channel, payload.access_token))) throw new JoinRefused("Invalid or expired token");
-      await this.watcher.add(channel);
-      if (this.#closed) return this.watcher.remove(channel);
+      await this.#listen(channel);
+      if (this.#closed) return this.#leave(channel);
       this.#channels.set(topic, channel);
       this.#reply(message, "ok", { postgres_changes: channel.bindings });
-      channel.system("ok", "Subscribed to PostgreSQL", "postgres_changes");
+      if (channel.bindings.length > 0) channel.system("ok", "Subscribed to PostgreSQL", "postgres_changes");
+      this.shared.rooms.enter(channel.room, channel);
     } catch (error) {
+      if (channel) this.#leave(channel);
       if (!(error instanceof JoinRefused)) throw error;
       this.#reply(message, "error", { reason: error.message });
     }
   }
 
+  async #listen(channel: Channel): Promise<void> {
+    const { connection, watcher, feed } = this.shared;
+    channel.activity = channel.bindings.filter(isActivity);
+    for (const binding of channel.activity) checkActivity(binding);
+    const tables = channel.bindings.filter((binding) => !isActivity(binding));
+    if (tables.length > 0) {
+      channel.followed = await follow(connection.driver, tables);
+      await feed.add(channel);
+    }
+    if (channel.activity.length > 0) await watcher.add(channel);
+  }
+
   async #renew(channel: Channel, token: unknown): Promise<void> {
-    if (!(await this.#authorize(channel, token))) this.shut(channel, "Invalid or expired token");
+    if (!(await this.#authorize(channel, token).catch(refusedOnly))) this.shut(channel, "Invalid or expired token");
   }
 
   /** Let a channel act with a token's rights; without one it has those of the key. */
   async #authorize(channel: Channel, given: unknown): Promise<boolean> {
     const token = typeof given === "string" && given ? given : this.apikey;
-    const claims = await this.keys.claims(token);
+    const claims = await this.shared.keys.claims(token);
     if (!claims) return false;
+    if (channel.config.isPrivate) {
+      const access = await accessTo(this.shared.connection, claims, channel.subTopic);
+      if (!access.hears.broadcast && !access.hears.presence) {
+        throw new JoinRefused(
+          `Unauthorized: You do not have permissions to read from this Channel topic: ${channel.subTopic}`,
+        );
+      }
+      channel.access = access;
+    }
     channel.token = token;
     channel.claims = claims;
     return true;
   }
 
+  #broadcast(channel: Channel, message: Message): void {
+    if (!channel.access.speaks.broadcast) return this.#answer(channel, message, "error", "Unauthorized");
+    if (!this.#maySpeak(channel)) return;
+    const { event, payload } = message.payload;
+    this.shared.rooms.broadcast(channel.room, { type: "broadcast", event, payload }, channel);
+    this.#answer(channel, message, "ok");
+  }
+
+  #answer(channel: Channel, message: Message, status: "ok" | "error", reason?: string): void {
+    if (channel.config.acknowledges) this.#reply(message, status, reason ? { reason } : {});
+  }
+
+  #presence(channel: Channel, message: Message): void {
+    const { event, payload } = message.payload;
+    const name = String(event).toLowerCase();
+    if (!channel.access.speaks.presence) return this.#reply(message, "error", { reason: "Unauthorized" });
+    if (!this.#maySpeak(channel)) return;
+    if (name === "track") this.shared.rooms.track(channel.room, channel, isObject(payload) ? payload : {});
+    else if (name === "untrack") this.shared.rooms.untrack(channel.room, channel);
+    else return this.#reply(message, "error", { reason: `presence event ${JSON.stringify(event)} is unknown` });
+    this.#reply(message, "ok", {});
+  }
+
+  /** A client that floods the others is cut off. */
+  #maySpeak(channel: Channel): boolean {
+    const second = Math.floor(Date.now() / 1000);
+    if (second !== this.#second) [this.#second, this.#said] = [second, 0];
+    if (++this.#said <= MAX_MESSAGES_PER_SECOND) return true;
+    this.shut(channel, "Too many messages per second");
+    return false;
+  }
+
   #leave(channel: Channel): void {
     channel.left = true;
-    this.watcher.remove(channel);
+    const { watcher, feed, rooms } = this.shared;
+    watcher.remove(channel);
+    feed.remove(channel);
+    rooms.leave(channel.room, channel);
     if (this.#channels.get(channel.topic) === channel) this.#channels.delete(channel.topic);
   }
 
@@ -157,4 +209,9 @@ export class RealtimeSocket {
     const { joinRef, ref, topic } = to;
     this.send({ joinRef, ref, topic, event: "phx_reply", payload: { status, response } });
   }
+}
+
+function refusedOnly(error: unknown): false {
+  if (error instanceof JoinRefused) return false;
+  throw error;
 }

@@ -1,8 +1,9 @@
 /** Looks for changed rows of `public.activity`, for as long as someone listens. */
 import { forEverybody } from "../client.ts";
-import type { Claims, GatewayConnection } from "../database.ts";
+import { type Claims, type GatewayConnection, OWN_WORK } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
-import { type ActivityRow, JoinRefused } from "./bindings.ts";
+import type { ActivityRow } from "./activity.ts";
+import { JoinRefused } from "./bindings.ts";
 
 const INTERVAL_MS = 400;
 /** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
@@ -13,8 +14,6 @@ export interface Listener {
   /** Listeners with equal tokens are asked for once. */
   readonly token: string;
   readonly claims: Claims;
-  /** Called on each look, changes or none. */
-  tick(now: number): void;
   tell(rows: ActivityRow[]): void;
 }
 
@@ -49,8 +48,6 @@ export class ActivityWatcher {
     this.#looping = true;
     while (true) {
       await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
-      const now = Date.now();
-      for (const listener of [...this.#listeners]) listener.tick(now);
       if (this.#listeners.size === 0) break;
       await this.#lookAndTell();
     }
@@ -103,7 +100,7 @@ export class ActivityWatcher {
   }
 
   async #visible(claims: Claims, ids: string[]): Promise<ActivityRow[]> {
-    const rows = await this.connection.asCaller(claims, "realtime", (sql) =>
+    const rows = await this.connection.asCaller(claims, OWN_WORK, (sql) =>
       sql<{ record: ActivityRow }[]>`
         select to_jsonb(a) as record from public.activity a where a.id = any(${ids}::uuid[]) order by a.changed_at, a.id`);
     return rows.map((row) => row.record);

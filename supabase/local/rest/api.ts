@@ -2,14 +2,18 @@
 import type { Claims, GatewayConnection, Setting } from "../database.ts";
 import { type DatabaseError, isUnavailable } from "../errors.ts";
 import type { Keys } from "../keys.ts";
-import { argumentsOf, checkJsonType, mediaTypeOf, readRows, readText } from "./body.ts";
-import { type Arguments, callSql, findRoutine, isScalar } from "./call.ts";
+import { allowed, noTable } from "./allowed.ts";
+import { givenArguments, postedArguments } from "./arguments.ts";
+import { readRows } from "./body.ts";
+import { callSql, isScalar } from "./call.ts";
 import { callerOf } from "./caller.ts";
-import { ApiError, fromDatabase, nearest } from "./errors.ts";
-import { type Media, negotiate, ROWS } from "./media.ts";
+import { describe } from "./described.ts";
+import { ApiError, fromDatabase, schemaIsForbidden } from "./errors.ts";
+import { type Media, negotiate, negotiateDocument, ownMedia, ROWS } from "./media.ts";
+import { openApi } from "./openapi.ts";
 import { Planner } from "./plan.ts";
 import { type Preferences, readPreferences } from "./prefer.ts";
-import { type Query, type Range, rangeError, readQuery } from "./query_string.ts";
+import { canonical, type Range, rangeError, readQuery } from "./query_string.ts";
 import { callResponse, readResponse, writeResponse } from "./respond.ts";
 import { EXPOSED_SCHEMA, type Relation, type Routine, type Schema } from "./schema.ts";
 import { type Answer, execute, plannedRows, statementOf } from "./statement.ts";
@@ -26,12 +30,10 @@ interface Call {
   caller: Claims;
   schema: Schema;
   preferences: Preferences;
-  media: Media;
 }
 
 const PATH = /^\/rest\/v1\/(rpc\/)?([^/]+)\/?$/;
-const METHODS = "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE";
-const RPC_METHODS = "OPTIONS,GET,HEAD,POST";
+const ROOT = /^\/rest\/v1\/?$/;
 const SEARCH_PATH = `"${EXPOSED_SCHEMA}", "extensions"`;
 const SOURCE = identifier("pgrst_source");
 
@@ -43,7 +45,12 @@ class RolledBack extends Error {
 }
 
 export class DataApi {
-  constructor(readonly connection: GatewayConnection, readonly keys: Keys, readonly maxRows: number) {}
+  constructor(
+    readonly connection: GatewayConnection,
+    readonly keys: Keys,
+    readonly maxRows: number,
+    readonly version: string,
+  ) {}
 
   async fetch(request: Request): Promise<Response> {
     let role = "anon";
@@ -71,21 +78,22 @@ export class DataApi {
 
   async #answer(request: Request, caller: Claims): Promise<Response> {
     const url = new URL(request.url);
+    if (ROOT.test(url.pathname)) return await this.#describe(request, url, caller);
     const [, rpc, encoded] = PATH.exec(url.pathname) ?? [];
     if (encoded === undefined) throw new ApiError(404, "PGRST125", "Invalid path specified in request URL");
     const name = decodeName(encoded);
     const { method, headers } = request;
     checkProfile(headers.get(/^(GET|HEAD)$/.test(method) ? "accept-profile" : "content-profile"));
+    const schema = await this.connection.schema();
     const call: Call = {
       request,
       url,
       method,
       caller,
-      schema: await this.connection.schema(),
+      schema,
       preferences: readPreferences(headers),
-      media: negotiate(headers.get("accept")),
     };
-    if (method === "OPTIONS") return new Response(null, { headers: { Allow: rpc ? RPC_METHODS : METHODS } });
+    if (method === "OPTIONS") return new Response(null, { headers: { Allow: allowed(call.schema, !!rpc, name) } });
     if (rpc) return await this.#call(call, name);
     const relation = call.schema.relations.get(name);
     if (!relation) throw noTable(name, call.schema);
@@ -94,10 +102,27 @@ export class DataApi {
     throw new ApiError(405, "PGRST117", `Unsupported HTTP method: ${method}`);
   }
 
+  /** The document of the API, for the secret key alone, as on hosted projects. */
+  async #describe(request: Request, url: URL, caller: Claims): Promise<Response> {
+    const { method } = request;
+    if (method === "OPTIONS") return new Response(null, { headers: { Allow: "OPTIONS,GET,HEAD" } });
+    if (method !== "GET" && method !== "HEAD") {
+      throw new ApiError(405, "PGRST117", `Unsupported HTTP method: ${method}`);
+    }
+    if (caller.role !== "service_role") return schemaIsForbidden();
+    const contentType = negotiateDocument(request.headers.get("accept"));
+    const description = await this.connection.asCaller(caller, "", describe, [["transaction_read_only", "on"]]);
+    const document = openApi(description, await this.connection.schema(), url, this.version);
+    return new Response(method === "HEAD" ? null : JSON.stringify(document), {
+      headers: { "Content-Type": contentType },
+    });
+  }
+
   async #read(call: Call, relation: Relation): Promise<Response> {
-    const { preferences, media, method, url, request } = call;
+    const { preferences, method, url, request } = call;
+    const media = negotiate(request.headers.get("accept"));
     const query = readQuery(url.searchParams);
-    const range = headerRange(request.headers);
+    const range = headerRange(request);
     const root = new Planner(call.schema, this.maxRows).plan(relation.name, relation, query, { range });
     const count = countSql(root);
     // Beyond a page the estimate takes over, so that counting stops there.
@@ -109,8 +134,9 @@ export class DataApi {
       media: method === "HEAD" ? null : media,
       shape: ROWS,
     });
-    const answer = await this.#run(call, true, async (transaction) => {
-      const found = await execute(transaction, statement);
+    const kind = preferences.count === "planned" || preferences.count === "estimated" ? "reads" : "read";
+    const answer = await this.#run(call, kind, async (transaction) => {
+      const found = await execute(transaction, statement, call.schema.version);
       if (preferences.count === "planned" || found.total !== null && preferences.count === "estimated") {
         const isWhole = preferences.count === "estimated" && found.total! <= this.maxRows;
         if (!isWhole) found.total = Math.max(await plannedRows(transaction, count), found.total ?? 0);
@@ -118,18 +144,21 @@ export class DataApi {
       checkSingular(media, found.page);
       return found;
     });
-    return readResponse(answer, root.range, preferences, media, method);
+    const parameters = canonical(url.searchParams);
+    const location = `/${encodeURIComponent(relation.name)}${parameters && `?${parameters}`}`;
+    return readResponse(answer, root.range, { preferences, media, method, location });
   }
 
   async #write(call: Call, relation: Relation): Promise<Response> {
-    const { method, preferences, media, url } = call;
+    const { method, preferences, url, request } = call;
+    const media = negotiate(request.headers.get("accept"));
     const query = readQuery(url.searchParams);
     const isPut = method === "PUT";
     if (isPut && query.limits.some(({ path }) => path.length === 0)) {
       throw new ApiError(400, "PGRST114", "limit/offset querystring parameters are not allowed for PUT");
     }
     const root = new Planner(call.schema, null).plan(relation.name, relation, query, { isWrite: true });
-    const body = method === "DELETE" ? null : await readRows(call.request, isPut ? null : query.columns);
+    const body = method === "DELETE" ? null : await readRows(request, isPut ? null : query.columns);
     const returns = preferences.return ?? "minimal";
     const returning = returns === "representation"
       ? neededColumns(root, relation)
@@ -144,8 +173,8 @@ export class DataApi {
       shape: ROWS,
       hasLocation: returns === "headers-only" && returning.length > 0,
     });
-    const answer = await this.#run(call, false, async (transaction) => {
-      const found = await execute(transaction, statement);
+    const answer = await this.#run(call, "write", async (transaction) => {
+      const found = await execute(transaction, statement, call.schema.version);
       if (isPut && found.page !== 1) {
         throw new ApiError(400, "PGRST115", "Payload values do not match URL in primary key column(s)");
       }
@@ -157,7 +186,7 @@ export class DataApi {
   }
 
   async #call(call: Call, name: string): Promise<Response> {
-    const { method, preferences, media, url, request } = call;
+    const { method, preferences, url, request } = call;
     if (!/^(GET|HEAD|POST)$/.test(method)) {
       throw new ApiError(405, "PGRST101", `Cannot use the ${method} method on RPC`);
     }
@@ -166,9 +195,10 @@ export class DataApi {
     const { routine, args } = isPost
       ? await postedArguments(call.schema, name, query, request)
       : givenArguments(call.schema, name, query.args);
+    const media = negotiate(request.headers.get("accept"), ownMedia(routine));
     checkMaxAffected(preferences, routine);
     const relation = call.schema.relations.get(routine.relation ?? "") ?? null;
-    const range = isPost ? null : headerRange(request.headers);
+    const range = headerRange(request);
     const root = new Planner(call.schema, this.maxRows).plan(relation?.name ?? name, relation, query, { range });
     const isSilent = routine.returnsVoid || method === "HEAD";
     const statement = statementOf({
@@ -179,8 +209,8 @@ export class DataApi {
       shape: { isSingle: !routine.returnsSet, isScalar: isScalar(routine) },
     });
     const isReadOnly = !isPost || routine.volatility !== "volatile";
-    const answer = await this.#run(call, isReadOnly, async (transaction) => {
-      const found = await execute(transaction, statement);
+    const answer = await this.#run(call, isReadOnly ? "read" : "write", async (transaction) => {
+      const found = await execute(transaction, statement, call.schema.version);
       checkSingular(media, found.page);
       checkAffected(preferences, found.page);
       return found;
@@ -189,11 +219,10 @@ export class DataApi {
   }
 
   /** Run a request's statements in one transaction as its caller; the one place where that happens. */
-  async #run(
-    call: Call,
-    isReadOnly: boolean,
-    run: (transaction: postgres.TransactionSql) => Promise<Answer>,
-  ): Promise<Answer> {
+  async #run(call: Call, kind: "read" | "reads" | "write", run: (sql: Connection) => Promise<Answer>): Promise<Answer> {
+    const settings = requestSettings(call, kind !== "write");
+    // One statement that changes nothing needs no other end than the one it is sent with.
+    if (kind === "read") return await this.connection.readAsCaller(call.caller, run, settings);
     try {
       return await this.connection.asCaller(call.caller, "", async (transaction) => {
         const answer = await run(transaction);
@@ -201,13 +230,15 @@ export class DataApi {
         // What would only have failed at the end fails now.
         await transaction`set constraints all immediate`;
         throw new RolledBack(answer);
-      }, requestSettings(call, isReadOnly));
+      }, settings);
     } catch (error) {
       if (error instanceof RolledBack) return error.answer;
       throw error;
     }
   }
 }
+
+type Connection = postgres.Sql | postgres.TransactionSql;
 
 function requestSettings({ request, url, method, preferences }: Call, isReadOnly: boolean): Setting[] {
   const headers = Object.fromEntries([...request.headers].filter(([name]) => name !== "cookie"));
@@ -245,15 +276,9 @@ function checkProfile(profile: string | null): void {
   });
 }
 
-function noTable(name: string, { relations }: Schema): ApiError {
-  const like = nearest(name, relations.keys());
-  const message = `Could not find the table '${EXPOSED_SCHEMA}.${name}' in the schema cache`;
-  const hint = like && `Perhaps you meant the table '${EXPOSED_SCHEMA}.${like}'`;
-  return new ApiError(404, "PGRST205", message, { hint });
-}
-
 /** `Range: 0-9`, as supabase clients of old send it. */
-function headerRange(headers: Headers): Range | null {
+function headerRange({ method, headers }: Request): Range | null {
+  if (method !== "GET") return null;
   const found = /^(\d+)-(\d*)$/.exec(headers.get("range") ?? "");
   if (!found) return null;
   const [first, last] = [Number(found[1]), found[2] === "" ? null : Number(found[2])];
@@ -282,34 +307,4 @@ function checkMaxAffected(preferences: Preferences, routine: Routine): void {
   if (preferences["max-affected"] === undefined || preferences.handling !== "strict" || routine.returnsSet) return;
   const message = "Function must return SETOF or TABLE when max-affected preference is used with handling=strict";
   throw new ApiError(400, "PGRST128", message);
-}
-
-interface Chosen {
-  routine: Routine;
-  args: Arguments;
-}
-
-function givenArguments(schema: Schema, name: string, values: [string, string][]): Chosen {
-  const names = [...new Set(values.map(([name]) => name))];
-  return { routine: findRoutine(schema, name, names, null).routine, args: { kind: "text", values } };
-}
-
-async function postedArguments(schema: Schema, name: string, query: Query, request: Request): Promise<Chosen> {
-  const type = mediaTypeOf(request);
-  if (type === "application/octet-stream") {
-    const bytes = new Uint8Array(await request.arrayBuffer());
-    const value = `\\x${bytes.toHex()}`;
-    return { routine: findRoutine(schema, name, [], type).routine, args: { kind: "body", value } };
-  }
-  const text = await readText(request);
-  if (type === "text/plain" || type === "text/xml") {
-    return { routine: findRoutine(schema, name, [], type).routine, args: { kind: "body", value: text } };
-  }
-  if (type === "application/x-www-form-urlencoded") {
-    return givenArguments(schema, name, [...new URLSearchParams(text)]);
-  }
-  checkJsonType(type);
-  const body = argumentsOf(text, query.columns);
-  const { routine, takesBody } = findRoutine(schema, name, body.names, "application/json");
-  return { routine, args: takesBody ? { kind: "body", value: body.text } : { kind: "json", body } };
 }

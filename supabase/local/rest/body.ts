@@ -80,7 +80,7 @@ function isRow(value: unknown): value is Row {
 }
 
 /** Rows of CSV with a header; an unquoted NULL is null. */
-function fromCsv(text: string): Record<string, string | null>[] {
+export function fromCsv(text: string): Record<string, string | null>[] {
   const lines = csvLines(text);
   const header = lines.shift() ?? [];
   return lines.map((cells) => {

@@ -1,6 +1,6 @@
 /** Calling functions: which one is meant, and the SQL that calls it. */
 import type { JsonBody } from "./body.ts";
-import { ApiError, nearest } from "./errors.ts";
+import { ApiError, FAIRLY_NEAR, nearest } from "./errors.ts";
 import { EXPOSED_SCHEMA, type Parameter, type Routine, type Schema } from "./schema.ts";
 import { arrayLiteral, column, identifier, join, parameter, qualified, raw, type Sql, sql } from "./sql.ts";
 
@@ -45,19 +45,36 @@ function takes({ parameters }: Routine, names: string[]): boolean {
     parameters.every(({ name, isRequired }) => !isRequired || names.includes(name));
 }
 
-function noRoutine(schema: Schema, name: string, names: string[], mediaType: string | null): ApiError {
+export function noRoutine(schema: Schema, name: string, names: string[], mediaType: string | null): ApiError {
   const called = `${EXPOSED_SCHEMA}.${name}`;
+  const isRawBody = mediaType !== null && mediaType !== "application/json";
   const list = names.length > 0 ? `(${names.join(", ")})` : " without parameters";
-  const sought = names.length > 0 ? ` with parameter${names.length > 1 ? "s" : ""} ${names.join(", ")}` : list;
   const orBody = mediaType === "application/json" ? " or with a single unnamed json/jsonb parameter" : "";
-  const overload = schema.routines.get(name)?.[0];
-  const like = overload
-    ? `${called}(${overload.parameters.map((parameter) => parameter.name).join(", ")})`
-    : nearest(name, schema.routines.keys());
-  return new ApiError(404, "PGRST202", `Could not find the function ${called}${list} in the schema cache`, {
-    details: `Searched for the function ${called}${sought}${orBody}, but no matches were found in the schema cache.`,
-    hint: like && `Perhaps you meant to call the function ${overload ? like : `${EXPOSED_SCHEMA}.${like}`}`,
-  });
+  const sought = isRawBody
+    ? ` with a single unnamed ${UNNAMED[mediaType][0]} parameter`
+    : names.length > 0
+    ? ` with parameter${names.length > 1 ? "s" : ""} ${names.join(", ")}${orBody}`
+    : `${list}${orBody}`;
+  const like = isRawBody ? null : likeRoutine(schema, name, names);
+  return new ApiError(
+    404,
+    "PGRST202",
+    `Could not find the function ${called}${isRawBody ? "" : list} in the schema cache`,
+    {
+      details: `Searched for the function ${called}${sought}, but no matches were found in the schema cache.`,
+      hint: like && `Perhaps you meant to call the function ${EXPOSED_SCHEMA}.${like}`,
+    },
+  );
+}
+
+/** The function of that name whose parameters are most like those given, or the one whose name is most like it. */
+function likeRoutine(schema: Schema, name: string, names: string[]): string | null {
+  const overloads = schema.routines.get(name);
+  if (!overloads) return nearest(name, schema.routines.keys());
+  const listed = (parameters: string[]) => `(${parameters.toSorted().join(", ")})`;
+  const signatures = overloads.map(({ parameters }) => listed(parameters.map((parameter) => parameter.name)));
+  const like = nearest(listed(names), signatures, FAIRLY_NEAR);
+  return like && name + like;
 }
 
 function ambiguous(routines: Routine[]): ApiError {

@@ -1,5 +1,4 @@
 /** Who asks: the key decides whether one may, the key or the token as which role. */
-import { decodeJwt } from "jose";
 import type { Claims } from "../database.ts";
 import { bearer, type Keys } from "../keys.ts";
 import { ApiError } from "./errors.ts";
@@ -23,6 +22,9 @@ export async function callerOf(request: Request, keys: Keys): Promise<Claims | R
     return refused("Forbidden use of secret API key in browser", undefined, "INVALID_API_KEY_TYPE");
   }
   const token = bearer(request.headers);
+  if (/^Bearer\s*$/i.test(request.headers.get("authorization") ?? "")) {
+    throw unauthorized("PGRST301", "Empty JWT is sent in Authorization header");
+  }
   if (!token || token === key || token.startsWith("sb_")) return { role: kind === "secret" ? "service_role" : "anon" };
   return await claimsOf(token, keys);
 }
@@ -34,21 +36,27 @@ function refused(message: string, hint: string | undefined, code: string): Respo
 async function claimsOf(token: string, keys: Keys): Promise<Claims> {
   const parts = token.split(".").length;
   if (parts !== 3) throw unauthorized("PGRST301", `Expected 3 parts in JWT; got ${parts}`);
-  const claims = await keys.verify(token);
-  const now = Date.now() / 1000;
-  if (!claims) throw isExpired(token, now) ? unauthorized("PGRST303", "JWT expired") : notOurs();
-  if (typeof claims.iat === "number" && claims.iat > now + CLOCK_SKEW_SECONDS) {
-    throw unauthorized("PGRST303", "JWT issued at future");
+  const claims = await keys.signed(token);
+  if (!claims) throw notOurs();
+  checkTimes(claims, Date.now() / 1000);
+  const { aud, role } = claims;
+  if (!isAbsent(aud) && !(Array.isArray(aud) ? aud : [aud]).every((one) => typeof one === "string")) {
+    throw unauthorized("PGRST303", "The JWT 'aud' claim must be a string or an array of strings");
   }
-  return { ...claims, role: typeof claims.role === "string" && claims.role ? claims.role : "anon" };
+  return { ...claims, role: typeof role === "string" && role ? role : "anon" };
 }
 
-function isExpired(token: string, now: number): boolean {
-  try {
-    return (decodeJwt(token).exp ?? Infinity) <= now;
-  } catch {
-    return false; // not a token at all
+const isAbsent = (claim: unknown) => claim === undefined || claim === null;
+
+function checkTimes(claims: Record<string, unknown>, now: number): void {
+  for (const name of ["exp", "nbf", "iat"]) {
+    if (isAbsent(claims[name]) || typeof claims[name] === "number") continue;
+    throw unauthorized("PGRST303", `The JWT '${name}' claim must be a number`);
   }
+  const { exp, nbf, iat } = claims as Record<string, number | undefined | null>;
+  if ((exp ?? Infinity) <= now - CLOCK_SKEW_SECONDS) throw unauthorized("PGRST303", "JWT expired");
+  if ((nbf ?? 0) > now + CLOCK_SKEW_SECONDS) throw unauthorized("PGRST303", "JWT not yet valid");
+  if ((iat ?? 0) > now + CLOCK_SKEW_SECONDS) throw unauthorized("PGRST303", "JWT issued at future");
 }
 
 function notOurs(): ApiError {

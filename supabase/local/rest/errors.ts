@@ -38,12 +38,16 @@ export class ApiError extends Error {
 
 const proxyStatus = (code: string) => `PostgREST; error=${/^[\w.-]+$/.test(code) ? code : "PGRSTX00"}`;
 
-/** A part of the query string that cannot be read. */
-export function unreadable(what: string, text: string, position: number, expected: string): ApiError {
-  const found = position < text.length ? `"${String.fromCodePoint(text.codePointAt(position)!)}"` : "end of input";
-  return new ApiError(400, "PGRST100", `"failed to parse ${what} (${text})" (line 1, column ${position + 1})`, {
-    details: `unexpected ${found} expecting ${expected}`,
-  });
+/** A part of the query string that cannot be read, from `position` on. */
+export function unreadable(what: string, text: string, position: number, details: string, offset = 0): ApiError {
+  const message = `"failed to parse ${what} (${text})" (line 1, column ${position + offset + 1})`;
+  return new ApiError(400, "PGRST100", message, { details });
+}
+
+/** In the words of the gateway of hosted projects, which is not PostgREST. */
+export function schemaIsForbidden(): Response {
+  const hint = "Accessing the schema via the Data API is only allowed using a secret API key.";
+  return Response.json({ message: "Access to schema is forbidden", hint }, { status: 403 });
 }
 
 export function invalidBody(message: string): ApiError {
@@ -62,6 +66,10 @@ export function fromDatabase(error: DatabaseError & { code: string }, isAnonymou
   }
   if (code === "42501" && isAnonymous) {
     return new ApiError(401, code, message, { ...explanation, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  // What pg-safeupdate refuses is the client's mistake.
+  if (code === "21000" && message.endsWith("requires a WHERE clause")) {
+    return new ApiError(400, code, message, explanation);
   }
   return new ApiError(code === "42501" ? 403 : statusOfSqlstate(code), code, message, explanation);
 }
@@ -101,21 +109,44 @@ function parsedObject(text: string): Record<string, unknown> | null {
   }
 }
 
+/** How like a name must be to be suggested instead. */
+export const NEAR = 0.75;
+/** Of names that whoever asks may know anyway. */
+export const FAIRLY_NEAR = 1 / 3;
+
 /** The candidate most like the name, if any is like it at all. */
-export function nearest(name: string, candidates: Iterable<string>): string | null {
+export function nearest(name: string, candidates: Iterable<string>, least = NEAR): string | null {
   let best: string | null = null;
-  let bestScore = 0.6;
+  let bestScore = 0;
   for (const candidate of candidates) {
     const score = likeness(name, candidate);
-    if (score > bestScore) [best, bestScore] = [candidate, score];
+    if (score >= least && score > bestScore) [best, bestScore] = [candidate, score];
   }
   return best;
 }
 
-/** The share of letter pairs that two names have in common, 0 to 1. */
+/** The share of letters that need not be changed to make one name of the other, 0 to 1; 0 if no two in a row agree. */
 function likeness(left: string, right: string): number {
-  const pairs = (name: string) => Array.from({ length: name.length + 1 }, (_, i) => `-${name}-`.slice(i, i + 2));
-  const [ours, theirs] = [pairs(left.slice(0, 63)), pairs(right)];
-  const common = ours.filter((pair) => theirs.includes(pair)).length;
-  return (2 * common) / (ours.length + theirs.length);
+  const [ours, theirs] = [lettersOf(left.slice(0, 200)), lettersOf(right)];
+  const pairs = (letters: string) =>
+    Array.from({ length: letters.length + 1 }, (_, i) => `-${letters}-`.slice(i, i + 2));
+  const known = new Set(pairs(theirs));
+  if (!pairs(ours).some((pair) => known.has(pair))) return 0;
+  const changes = changesBetween(left.slice(0, 200).toLowerCase(), right.toLowerCase());
+  return 1 - changes / Math.max(left.length, right.length, 1);
+}
+
+const lettersOf = (name: string) => name.toLowerCase().replace(/[^\p{L}\p{N}, ]/gu, "");
+
+function changesBetween(ours: string, theirs: string): number {
+  let previous = Array.from(theirs, (_, i) => i + 1);
+  for (let i = 0; i < ours.length; i++) {
+    const row: number[] = [];
+    for (let j = 0; j < theirs.length; j++) {
+      const kept = (j === 0 ? i : previous[j - 1]) + (ours[i] === theirs[j] ? 0 : 1);
+      row.push(Math.min(kept, previous[j] + 1, (j === 0 ? i + 1 : row[j - 1]) + 1));
+    }
+    previous = row;
+  }
+  return previous.at(-1) ?? ours.length;
 }

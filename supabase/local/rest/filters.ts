@@ -65,6 +65,7 @@ const IS_VALUES: Record<string, "null" | "not null" | "true" | "false" | "unknow
   unknown: "unknown",
 };
 
+const EXPECTED_CONDITION = "field name (* or [a..z0..9_$]), negation operator (not) or logic operator (and, or)";
 const EXPECTED = '"not" or operator (eq, gt, ...)';
 
 /** Read `[not.]operator.value`; what follows the operator is read by `readValue`. */
@@ -146,9 +147,9 @@ export function readParameter(text: string): Omit<Filter, "kind" | "field"> {
 
 /** Read `(a.eq.1,or(…))` as the conditions of `and` or `or`. */
 export function readJunction(text: string, operator: "and" | "or", isNegated: boolean): Junction {
-  const scanner = new Scanner(text, "logic tree");
+  const scanner = new Scanner(text, "logic tree", `${isNegated ? "not." : ""}${operator}`.length);
+  // What follows the closing parenthesis is ignored, as PostgREST does: clients close one too many.
   const conditions = readConditions(scanner, 1);
-  if (!scanner.atEnd) scanner.fail("end of input");
   return { kind: "junction", operator, isNegated, conditions };
 }
 
@@ -173,6 +174,7 @@ function readCondition(scanner: Scanner, depth: number): Condition {
     const operator = junction[2] as "and" | "or";
     return { kind: "junction", isNegated: !!junction[1], operator, conditions: readConditions(scanner, depth + 1) };
   }
+  if (scanner.startsWith(")")) scanner.fail(EXPECTED_CONDITION);
   const field = scanner.field();
   scanner.expect(".");
   return { kind: "filter", field, ...readOperation(scanner, () => readEmbeddedValue(scanner)) };

@@ -1,38 +1,87 @@
 /** Which form the rows are sent in: a JSON array, one JSON object, or CSV. */
 import { ApiError } from "./errors.ts";
+import { OPENAPI } from "./openapi.ts";
+import type { Routine } from "./schema.ts";
 import { raw, type Sql, sql } from "./sql.ts";
 
 export interface Media {
-  kind: "array" | "object" | "csv";
+  /** `text` and `bytes` are the value of a function that returns a media type of its own. */
+  kind: "array" | "object" | "csv" | "text" | "bytes";
   contentType: string;
   stripsNulls: boolean;
 }
 
+/** What a function makes beside the forms of any result. */
+interface Own {
+  mediaType: string;
+  isBinary: boolean;
+}
+
+export function ownMedia({ mediaType, returnsBytes }: Routine): Own | null {
+  return mediaType === null ? null : { mediaType, isBinary: returnsBytes };
+}
+
 /** Choose the first form that the client accepts and we can write. */
-export function negotiate(accept: string | null): Media {
-  const wanted = (accept ?? "*/*").split(",").map((part) => {
+export function negotiate(accept: string | null, own: Own | null = null): Media {
+  const wanted = read(accept);
+  for (const { type, options } of wanted) {
+    const media = own && (type === own.mediaType || type === "*/*")
+      ? mediaOfItsOwn(own)
+      : mediaOf(type, options.includes("nulls=stripped"));
+    if (media) return media;
+  }
+  throw notAvailable(wanted);
+}
+
+/** What the document of the API is sent as. */
+export function negotiateDocument(accept: string | null): string {
+  const wanted = read(accept);
+  for (const { type } of wanted) {
+    if (type === "*/*" || type === "application/*" || type === "application/openapi+json") return OPENAPI;
+    if (type === "application/json") return JSON_ARRAY.contentType;
+  }
+  throw notAvailable(wanted);
+}
+
+interface Wanted {
+  type: string;
+  options: string[];
+  quality: number;
+}
+
+/** The media types of an Accept header, the most wanted first. */
+function read(accept: string | null): Wanted[] {
+  const wanted = (accept ?? "*/*").split(",").map((part): Wanted => {
     const [type, ...options] = part.split(";").map((piece) => piece.trim());
     const quality = Number(options.find((option) => option.startsWith("q="))?.slice(2) ?? "1");
     return { type: type.toLowerCase(), options, quality };
   });
-  wanted.sort((left, right) => right.quality - left.quality);
-  for (const { type, options } of wanted) {
-    const media = mediaOf(type, options.includes("nulls=stripped"));
-    if (media) return media;
-  }
-  const names = wanted.map(({ type }) => type).join(", ");
-  throw new ApiError(406, "PGRST107", `None of these media types are available: ${names}`);
+  return wanted.sort((left, right) => right.quality - left.quality);
 }
 
+function notAvailable(wanted: Wanted[]): ApiError {
+  const names = wanted.map(({ type }) => type).join(", ");
+  return new ApiError(406, "PGRST107", `None of these media types are available: ${names}`);
+}
+
+function mediaOfItsOwn({ mediaType, isBinary }: Own): Media {
+  const named = mediaType === "*/*" ? "application/octet-stream" : mediaType;
+  const contentType = named.startsWith("text/") ? `${named}; charset=utf-8` : named;
+  return { kind: isBinary ? "bytes" : "text", contentType, stripsNulls: false };
+}
+
+const JSON_ARRAY: Media = { kind: "array", contentType: "application/json; charset=utf-8", stripsNulls: false };
+
 function mediaOf(type: string, stripsNulls: boolean): Media | null {
-  const suffix = `${stripsNulls ? "; nulls=stripped" : ""}; charset=utf-8`;
+  const suffix = `${stripsNulls ? ";nulls=stripped" : ""}; charset=utf-8`;
   switch (type) {
     case "*/*":
     case "application/*":
     case "application/json":
-      return { kind: "array", contentType: "application/json; charset=utf-8", stripsNulls: false };
+      return JSON_ARRAY;
     case "application/vnd.pgrst.array":
     case "application/vnd.pgrst.array+json":
+      if (!stripsNulls) return JSON_ARRAY;
       return { kind: "array", contentType: `application/vnd.pgrst.array+json${suffix}`, stripsNulls };
     case "application/vnd.pgrst.object":
     case "application/vnd.pgrst.object+json":
@@ -54,6 +103,9 @@ export const ROWS: Shape = { isSingle: false, isScalar: false };
 /** The expression whose text is the body, over all rows of `t`. */
 export function bodySql(media: Media, { isSingle, isScalar }: Shape): Sql {
   if (media.kind === "csv") return CSV;
+  if (media.kind === "text") return raw(`coalesce((array_agg("t"."pgrst_scalar"))[1]::text, '')`);
+  // As text on its way here.
+  if (media.kind === "bytes") return raw(`coalesce(encode((array_agg("t"."pgrst_scalar"))[1]::bytea, 'hex'), '')`);
   const list = raw(isScalar ? `json_agg("t"."pgrst_scalar")` : `json_agg("t".*)`);
   const stripped = media.stripsNulls ? sql`json_strip_nulls(${list})` : list;
   if (isSingle || media.kind === "object") return sql`coalesce((${stripped} -> 0)::text, 'null')`;

@@ -1,5 +1,5 @@
 /** A request's rows and what is embedded in them, as a tree in which every name is resolved. */
-import { ApiError, nearest } from "./errors.ts";
+import { ApiError, FAIRLY_NEAR, nearest } from "./errors.ts";
 import type { Condition } from "./filters.ts";
 import type { OrderTerm, Placed, Query, Range } from "./query_string.ts";
 import type { Relationship } from "./relationships.ts";
@@ -70,6 +70,9 @@ export class Planner {
 
   #node(name: string, relation: Relation | null, alias: string, items: SelectItem[], depth: number): Node {
     const fields = items.filter((item) => item.kind === "field");
+    if (!this.schema.allowsAggregates && fields.some((field) => field.aggregate)) {
+      throw new ApiError(400, "PGRST123", "Use of aggregate functions is not allowed");
+    }
     const embedded = items.filter((item) => item.kind === "relation");
     return {
       name,
@@ -174,7 +177,13 @@ function fits(relationship: Relationship, target: string, hint: string | undefin
 
 function noRelationship(origin: string, target: string, hint: string | undefined, all: Relationship[], schema: Schema) {
   const using = hint === undefined ? "" : `' using the hint '${hint}`;
-  const like = schema.relations.has(origin) ? nearest(target, all.map(({ to }) => to.name)) : null;
+  const names = all.map(({ to }) => to.name);
+  const wrong = names.length > 0 ? target : origin;
+  const like = names.includes(target)
+    ? null
+    : names.length > 0
+    ? nearest(target, names, FAIRLY_NEAR)
+    : nearest(origin, schema.relationships.keys());
   return new ApiError(
     400,
     "PGRST200",
@@ -182,12 +191,15 @@ function noRelationship(origin: string, target: string, hint: string | undefined
     {
       details: `Searched for a foreign key relationship between '${origin}' and '${target}${using}' in the schema ` +
         `'${EXPOSED_SCHEMA}', but no matches were found.`,
-      hint: like && like !== target ? `Perhaps you meant '${like}' instead of '${target}'.` : null,
+      hint: like && `Perhaps you meant '${like}' instead of '${wrong}'.`,
     },
   );
 }
 
-function ambiguous(origin: string, target: string, candidates: Relationship[]): ApiError {
+function ambiguous(origin: string, target: string, found: Relationship[]): ApiError {
+  const isOfViews = (one: Relationship) => one.to.isView || one.kind === "junction" && one.junction.isView;
+  // Tables before views.
+  const candidates = found.toSorted((left, right) => Number(isOfViews(left)) - Number(isOfViews(right)));
   const names = candidates.map((candidate) => `'${candidate.to.name}!${hintOf(candidate)}'`).join(", ");
   return new ApiError(
     300,

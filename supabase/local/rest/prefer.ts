@@ -3,10 +3,10 @@ import { ApiError } from "./errors.ts";
 
 const VALUES = {
   resolution: ["merge-duplicates", "ignore-duplicates"],
+  missing: ["default", "null"],
   return: ["representation", "minimal", "headers-only"],
   count: ["exact", "planned", "estimated"],
   tx: ["commit", "rollback"],
-  missing: ["default", "null"],
   handling: ["strict", "lenient"],
 } as const;
 
@@ -18,6 +18,9 @@ export interface Preferences extends Named {
 }
 
 export type Preference = keyof Preferences;
+
+/** As they are told in `Preference-Applied`. */
+const ORDER = [...Object.keys(VALUES), "timezone", "max-affected"] as Preference[];
 
 /** Read the preferences; with `handling=strict` one that is not known is refused. */
 export function readPreferences(headers: Headers): Preferences {
@@ -43,8 +46,8 @@ export function readPreferences(headers: Headers): Preferences {
 /** The value of `Preference-Applied` for the preferences that mattered to this kind of request. */
 export function applied(preferences: Preferences, names: Preference[]): string {
   const isStrict = preferences.handling === "strict";
-  return names
-    .filter((name) => preferences[name] !== undefined && (name !== "max-affected" || isStrict))
+  return ORDER
+    .filter((name) => names.includes(name) && preferences[name] !== undefined && (name !== "max-affected" || isStrict))
     .map((name) => `${name}=${preferences[name]}`).join(", ");
 }
 

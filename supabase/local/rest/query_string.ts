@@ -83,8 +83,20 @@ function addLimit(query: Query, key: string, last: "limit" | "offset", value: st
   query.limits.push({ path: readPath(key).path, item: { [last]: Math.max(count, 0) } });
 }
 
-export function rangeError(details: string): ApiError {
-  return new ApiError(416, "PGRST103", "Requested range not satisfiable", { details });
+export function rangeError(details: string, headers: Record<string, string> = {}): ApiError {
+  return new ApiError(416, "PGRST103", "Requested range not satisfiable", { details, headers });
+}
+
+/** The parameters in one order, whichever they came in. */
+export function canonical(parameters: URLSearchParams): string {
+  const pairs = [...parameters].filter(([name]) => !IGNORED.has(name));
+  pairs.sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0);
+  return pairs.map(([name, value]) => `${queryPart(name)}=${queryPart(value)}`).join("&");
+}
+
+/** Encoded but for what may stand in a query string as it is. */
+function queryPart(text: string): string {
+  return encodeURIComponent(text).replace(/%(3A|40|24|2C)/g, decodeURIComponent);
 }
 
 function readPath(key: string): { path: string[]; field: Field } {
@@ -119,9 +131,11 @@ function readOrder(text: string): OrderTerm[] {
   const scanner = new Scanner(text, "order");
   const terms: OrderTerm[] = [];
   do terms.push(readOrderTerm(scanner)); while (scanner.take(","));
-  if (!scanner.atEnd) scanner.fail('"asc", "desc", "nullsfirst" or "nullslast"');
+  if (!scanner.atEnd) scanner.fail('delimiter (.), "," or end of input', "'");
   return terms;
 }
+
+const ORDER_END = /(?=[ \t,]|$)/y;
 
 function readOrderTerm(scanner: Scanner): OrderTerm {
   const first = scanner.field();
@@ -131,8 +145,18 @@ function readOrderTerm(scanner: Scanner): OrderTerm {
     term.field = scanner.field();
     scanner.expect(")");
   }
-  term.direction = scanner.match(/\.(asc|desc)(?=[., \t]|$)/y)?.[1] as OrderTerm["direction"];
-  term.nulls = scanner.match(/\.nulls(first|last)(?=[, \t]|$)/y)?.[1] as OrderTerm["nulls"];
+  if (scanner.take(".")) {
+    term.direction = scanner.match(/asc|desc/y)?.[0] as OrderTerm["direction"];
+    if (term.direction === undefined) term.nulls = readNulls(scanner, '"asc", "desc", "nullsfirst" or "nullslast"');
+    else if (scanner.take(".")) term.nulls = readNulls(scanner, '"nullsfirst" or "nullslast"');
+    else if (!scanner.match(ORDER_END)) scanner.fail('delimiter (.), "," or end of input', "'");
+  }
   scanner.spaces();
   return term;
+}
+
+function readNulls(scanner: Scanner, expected: string): OrderTerm["nulls"] {
+  const nulls = scanner.match(/nulls(first|last)/y)?.[1] ?? scanner.fail(expected);
+  if (!scanner.match(ORDER_END)) scanner.fail('"," or end of input', "'");
+  return nulls as OrderTerm["nulls"];
 }

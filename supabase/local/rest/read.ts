@@ -103,20 +103,33 @@ function isEmbed(node: Node): node is Embed {
 
 function fieldOutputs(node: Node, field: SelectField, isGrouped: boolean, isHoisted: boolean): Output[] {
   if (field.name === "*" && !field.aggregate) {
-    // Grouping needs each column by itself.
-    if (!isGrouped) return [{ sql: column(node.alias, "*"), isAggregate: false }];
+    // Grouping needs each column by itself, and so do domains that are written in a way of their own.
+    const isPlain = !isGrouped && ![...node.relation?.columns.values() ?? []].some(({ toJson }) => toJson);
+    if (isPlain) return [{ sql: column(node.alias, "*"), isAggregate: false }];
     return outputNames({ ...node, fields: [field], children: [] })
-      .map((name) => ({ sql: column(node.alias, name), isAggregate: false }));
+      .map((name) => ({ sql: represented(node, { name, path: [] }, true), isAggregate: false }));
   }
-  const name = field.alias ?? field.aggregate;
+  const name = field.alias ?? field.aggregate ?? (field.cast === undefined ? undefined : field.name);
   const label = name === undefined ? empty : sql` as ${identifier(name)}`;
   if (isHoisted && field.aggregate) {
     const value = field.name === "*" ? raw("1") : cast(fieldSql(node, field), field.cast);
     return [{ sql: sql`${value}${label}`, isAggregate: false }];
   }
+  if (!field.aggregate) {
+    const value = cast(represented(node, field, name === undefined), field.cast);
+    return [{ sql: sql`${value}${label}`, isAggregate: false }];
+  }
   const value = field.name === "*" ? raw("*") : cast(fieldSql(node, field), field.cast);
-  const result = field.aggregate ? aggregated(field, value) : value;
-  return [{ sql: sql`${result}${label}`, isAggregate: !!field.aggregate }];
+  const result = aggregated(field, value);
+  return [{ sql: sql`${result}${label}`, isAggregate: true }];
+}
+
+/** A field as it is written: a domain may have a function that makes JSON of it. */
+function represented(node: Node, field: Field, isNamed: boolean): Sql {
+  const value = fieldSql(node, field);
+  const toJson = field.path.length === 0 ? node.relation?.columns.get(field.name)?.toJson : null;
+  if (!toJson) return value;
+  return sql`${raw(toJson)}(${value})${isNamed ? sql` as ${identifier(field.name)}` : empty}`;
 }
 
 function aggregated({ aggregate, aggregateCast }: SelectField, value: Sql): Sql {
@@ -237,17 +250,22 @@ function emptinessSql({ isNegated, operation }: Filter, child: Embed, isCount: b
 }
 
 function operationSql(value: Sql, operation: Operation, node: Node, field: Field): Sql {
+  const fromText = field.path.length === 0 ? node.relation?.columns.get(field.name)?.fromText : null;
+  const read = (text: string) => fromText ? sql`${raw(fromText)}(${parameter(text)}::text)` : parameter(text);
   switch (operation.kind) {
     case "compare":
-      return sql`${value} ${raw(operation.operator)} ${parameter(operation.value)}`;
+      return sql`${value} ${raw(operation.operator)} ${
+        /like|~/.test(operation.operator) ? parameter(operation.value) : read(operation.value)
+      }`;
     case "each":
       return sql`${value} ${raw(`${operation.operator} ${operation.quantifier}`)}(${parameter(operation.value)})`;
     case "in":
+      if (fromText) return sql`${value} = any(array[${join(operation.values.map(read), ", ")}])`;
       return sql`${value} = any(${parameter(arrayLiteral(operation.values))})`;
     case "is":
       return sql`${value} is ${raw(operation.value)}`;
     case "distinct":
-      return sql`${value} is distinct from ${parameter(operation.value)}`;
+      return sql`${value} is distinct from ${read(operation.value)}`;
     case "search":
       return searchSql(value, operation, node, field);
   }
@@ -287,7 +305,8 @@ function orderTermSql(node: Node, { field, relation, direction, nulls }: OrderTe
   return sql`${fieldSql({ alias: child.join, relation: child.relation }, field)}${suffix}`;
 }
 
+/** As parameters, so that every page is the same statement. */
 function limitSql({ limit, offset }: Range): Sql {
-  const count = limit === null ? "" : ` limit ${limit}`;
-  return raw(offset > 0 ? `${count} offset ${offset}` : count);
+  const count = limit === null ? empty : sql` limit ${parameter(String(limit))}`;
+  return offset > 0 ? sql`${count} offset ${parameter(String(offset))}` : count;
 }

@@ -8,8 +8,17 @@ import type { Answer } from "./statement.ts";
 
 const ALWAYS: Preference[] = ["count", "tx", "handling", "timezone"];
 
-export function readResponse(answer: Answer, range: Range, preferences: Preferences, media: Media, method: string) {
+interface Read {
+  preferences: Preferences;
+  media: Media;
+  method: string;
+  /** Where the same rows are found, whatever order the parameters came in. */
+  location: string;
+}
+
+export function readResponse(answer: Answer, range: Range, { preferences, media, method, location }: Read): Response {
   const headers = preferenceHeaders(preferences, ALWAYS);
+  headers.set("Content-Location", location);
   headers.set("Content-Range", contentRange(range.offset, answer.page, answer.total));
   headers.set("Content-Type", media.contentType);
   return respond(rangeStatus(answer, range), method === "HEAD" ? null : answer.body, headers, answer);
@@ -27,7 +36,8 @@ export function callResponse(answer: Answer, range: Range, { preferences, media,
   headers.set("Content-Range", contentRange(range.offset, answer.page, answer.total));
   if (isVoid) return respond(204, null, headers, answer);
   headers.set("Content-Type", media.contentType);
-  return respond(rangeStatus(answer, range), method === "HEAD" ? null : answer.body, headers, answer);
+  const body = media.kind === "bytes" ? Uint8Array.fromHex(answer.body) : answer.body;
+  return respond(rangeStatus(answer, range), method === "HEAD" ? null : body, headers, answer);
 }
 
 interface Write {
@@ -82,19 +92,31 @@ function contentRange(offset: number, rows: number, total: number | null): strin
 
 function rangeStatus({ page, total }: Answer, { offset }: Range): number {
   if (total === null) return 200;
-  if (offset > total) throw rangeError(`An offset of ${offset} was requested, but there are only ${total} rows.`);
+  if (offset > total) {
+    const details = `An offset of ${offset} was requested, but there are only ${total} rows.`;
+    throw rangeError(details, { "Content-Range": contentRange(offset, 0, total) });
+  }
   return page < total ? 206 : 200;
 }
 
 /** The response, with the status and the headers that a function chose with `response.status` and `response.headers`. */
-function respond(status: number, body: string | null, headers: Headers, chosen: Answer): Response {
-  for (const [name, value] of chosenHeaders(chosen.headers)) headers.set(name, value);
+function respond(
+  status: number,
+  body: string | Uint8Array<ArrayBuffer> | null,
+  headers: Headers,
+  chosen: Answer,
+): Response {
+  const ours = chosenHeaders(chosen.headers);
+  for (const [name] of ours) headers.delete(name);
+  // One name may come several times, as Set-Cookie does.
+  for (const [name, value] of ours) headers.append(name, value);
   const final = chosen.status === null ? status : Number(chosen.status);
   if (!Number.isInteger(final) || final < 200 || final > 599) {
     throw new ApiError(500, "PGRST112", "response.status guc must be a valid status code");
   }
   const isBodyless = final === 204 || final === 205 || final === 304;
-  return new Response(isBodyless ? null : body, { status: final, headers });
+  // Deno sends no length with 205, and a client would wait for a body until the connection ends.
+  return new Response(isBodyless ? null : body, { status: final === 205 ? 204 : final, headers });
 }
 
 function chosenHeaders(text: string | null): [string, string][] {

@@ -15,20 +15,23 @@ export interface Field {
 }
 
 const NAME = /(?:[\p{L}\p{M}\p{N}_ $]|-(?!>))+/uy;
-const JSON_KEY = /(?:[^(\-:.,>)]|-(?!>))+/uy;
+const JSON_KEY = /[^(\-:.,>)]+(?:-(?!>)[^(\-:.,>)]+)*/uy;
 const JSON_INDEX = /-?\d+(?=->|::|[.,)]|$)/y;
 
 export class Scanner {
   at = 0;
 
-  constructor(readonly text: string, readonly what: string) {}
+  /** `offset` characters stand before the text in what is counted as its columns. */
+  constructor(readonly text: string, readonly what: string, readonly offset = 0) {}
 
   get atEnd(): boolean {
     return this.at >= this.text.length;
   }
 
-  fail(expected: string): never {
-    throw unreadable(this.what, this.text, this.at, expected);
+  fail(expected: string, quote = '"'): never {
+    const letter = this.text.codePointAt(this.at);
+    const found = letter === undefined ? "end of input" : `${quote}${String.fromCodePoint(letter)}${quote}`;
+    throw unreadable(this.what, this.text, this.at, `unexpected ${found} expecting ${expected}`, this.offset);
   }
 
   /** What the sticky pattern matches here, or null. */
@@ -92,8 +95,11 @@ export class Scanner {
     while (this.take("->")) {
       const asText = this.take(">");
       const index = this.match(JSON_INDEX)?.[0];
+      if (index === undefined && this.match(/-(?!>)/y)) {
+        this.match(/\d+/y) ? this.fail('"->", "::", ".", ","') : this.fail("digit");
+      }
       const key = index ?? this.quoted() ?? this.match(JSON_KEY)?.[0].trim();
-      if (!key && key !== "") this.fail("any non reserved character different from: .,>()");
+      if (!key && key !== "") this.fail('"-", digit or any non reserved character different from: .,>()');
       path.push({ asText, key, isIndex: index !== undefined });
     }
     return path;

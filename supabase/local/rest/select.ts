@@ -90,6 +90,7 @@ class SelectReader extends Scanner {
 export function readSelect(text: string): SelectItem[] {
   const reader = new SelectReader(text, "select parameter");
   const items = reader.items(0);
-  if (!reader.atEnd) reader.fail('")", "," or end of input');
+  // One parenthesis too many, and what follows it, is ignored, as PostgREST does.
+  if (!reader.atEnd && !reader.startsWith(")")) reader.fail('")", "," or end of input');
   return items;
 }

@@ -1,5 +1,6 @@
 /** One statement for a request: its rows as text, how many there are, and what SQL wants the response to be. */
 import type postgres from "postgres";
+import { mayPrepare } from "./prepared.ts";
 import { bodySql, type Media, type Shape } from "./media.ts";
 import { empty, raw, type Sql, sql } from "./sql.ts";
 import { INSERTED } from "./write.ts";
@@ -44,14 +45,19 @@ export function statementOf({ source, rows, total, media, shape, hasLocation }: 
     from (${rows}) as "t"`;
 }
 
-export async function execute(transaction: postgres.TransactionSql, statement: Sql): Promise<Answer> {
-  const [text, parameters] = statement.render();
-  const [answer] = await transaction.unsafe<Answer[]>(text, parameters);
+/** Send the statement at once; with `version`, of the schema that it was made for, it is prepared when it comes often. */
+export async function execute(connection: Connection, statement: Sql, version: number): Promise<Answer> {
+  const [rendered, parameters] = statement.render();
+  // What Postgres inferred of the parameters' types holds for one schema only.
+  const text = `/* ${version} */ ${rendered}`;
+  const [answer] = await connection.unsafe<Answer[]>(text, parameters, { prepare: mayPrepare(text) });
   return answer;
 }
 
+type Connection = postgres.Sql | postgres.TransactionSql;
+
 /** How many rows Postgres expects of a query. */
-export async function plannedRows(transaction: postgres.TransactionSql, query: Sql): Promise<number> {
+export async function plannedRows(transaction: Connection, query: Sql): Promise<number> {
   const [text, parameters] = query.render();
   const [row] = await transaction.unsafe(`explain (format json) ${text}`, parameters);
   return row["QUERY PLAN"][0].Plan["Plan Rows"];

@@ -94,13 +94,21 @@ function updateSql({ relation, query, preferences, body, returning }: Write): Sq
     const names = returning.length > 0 ? returning.map((name) => column(relation.name, name)) : [raw("1")];
     return sql`select ${join(names, ", ")} from ${table} as ${identifier(relation.name)} where false`;
   }
+  checkFiltered("UPDATE", query);
   const changes = columns.map(({ name }) => sql`${identifier(name)} = ${column(BODY, name)}`);
   return sql`update ${table} as ${identifier(relation.name)} set ${join(changes, ", ")}
     from ${rowsSql(body!, columns, preferences.missing === "default")} ${where(rootConditions(relation, query))}
     ${returningSql(relation, returning)}`;
 }
 
+/** As pg-safeupdate, which hosted projects load for the Data API: a forgotten filter must not cost a table. */
+function checkFiltered(command: "UPDATE" | "DELETE", query: Query): void {
+  if (query.conditions.some(({ path }) => path.length === 0)) return;
+  throw new ApiError(400, "21000", `${command} requires a WHERE clause`);
+}
+
 function deleteSql({ relation, query, returning }: Write): Sql {
+  checkFiltered("DELETE", query);
   return sql`delete from ${qualified(relation.schema, relation.name)} as ${identifier(relation.name)}
     ${where(rootConditions(relation, query))} ${returningSql(relation, returning)}`;
 }
@@ -119,8 +127,18 @@ function where(conditions: Sql[]): Sql {
   return conditions.length > 0 ? sql`where ${join(conditions, " and ")}` : empty;
 }
 
-/** The rows of the body as a table; with `missingIsDefault`, what a row leaves out has its default. */
-function rowsSql({ text, isArray }: JsonBody, columns: Column[], missingIsDefault: boolean): Sql {
+/** The rows of the body as a table of the columns' types; a domain may have a function that reads it from JSON. */
+function rowsSql(body: JsonBody, columns: Column[], missingIsDefault: boolean): Sql {
+  if (!columns.some(({ fromJson }) => fromJson)) return elementsSql(body, columns, missingIsDefault);
+  const given = columns.map((column) => column.fromJson ? { ...column, type: "json" } : column);
+  const values = columns.map(({ name, fromJson }) =>
+    fromJson ? sql`${raw(fromJson)}(${column(BODY, name)}) as ${identifier(name)}` : column(BODY, name)
+  );
+  return sql`(select ${join(values, ", ")} from ${elementsSql(body, given, missingIsDefault)}) as ${identifier(BODY)}`;
+}
+
+/** With `missingIsDefault`, what a row leaves out has its default. */
+function elementsSql({ text, isArray }: JsonBody, columns: Column[], missingIsDefault: boolean): Sql {
   const list = isArray ? text : `[${text}]`;
   if (columns.length === 0) return sql`json_array_elements(${parameter(list)}::json) as ${identifier(BODY)}`;
   const definitions = join(columns.map(({ name, type }) => sql`${identifier(name)} ${raw(type)}`), ", ");

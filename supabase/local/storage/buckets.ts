@@ -2,6 +2,7 @@
 import type { Bucket, StorageContext } from "./context.ts";
 import { bucketNotEmpty, bucketNotFound, invalidRequest } from "./errors.ts";
 import { checkBucketName } from "./names.ts";
+import { isoDates } from "./values.ts";
 
 type Body = Record<string, unknown>;
 
@@ -31,7 +32,7 @@ export async function listBuckets(context: StorageContext, query: URLSearchParam
         where name ilike ${`%${(query.get("search") ?? "").replace(/[\\%_]/g, "\\$&")}%`}
         order by ${sql(column)} ${descending ? sql`desc` : sql`asc`}
         limit ${positive(query.get("limit"), "limit")} offset ${positive(query.get("offset"), "offset") ?? 0}`);
-  return Response.json(rows.map(shown));
+  return Response.json(rows.map((row) => ({ ...shown(row), type: "STANDARD" })));
 }
 
 export async function getBucket(context: StorageContext, id: string): Promise<Response> {
@@ -64,8 +65,8 @@ export async function emptyBucket(context: StorageContext, id: string): Promise<
       { version: string | null }[]
     >`delete from storage.objects where bucket_id = ${id} returning version`;
   });
-  await context.files.remove(removed.map((row) => row.version));
-  return Response.json({ message: "Successfully emptied" });
+  await context.versions.remove(removed.map((row) => row.version));
+  return Response.json({ message: "Empty bucket has been queued. Completion may take up to an hour." });
 }
 
 export async function deleteBucket(context: StorageContext, id: string): Promise<Response> {
@@ -78,8 +79,18 @@ export async function deleteBucket(context: StorageContext, id: string): Promise
 }
 
 /** A bucket as clients read it: they insist on an owner that is a string. */
-function shown(bucket: Bucket): Bucket & { type: string } {
-  return { ...bucket, owner: bucket.owner ?? "", type: "STANDARD" };
+function shown({ id, name, owner, ...bucket }: Bucket) {
+  const { public: isPublic, file_size_limit, allowed_mime_types, created_at, updated_at } = bucket;
+  return isoDates({
+    id,
+    name,
+    owner: owner ?? "",
+    public: isPublic,
+    file_size_limit,
+    allowed_mime_types,
+    created_at,
+    updated_at,
+  });
 }
 
 /** A limit in bytes, given as a number or as text such as `50MB`. */

@@ -1,8 +1,8 @@
 /** What every Storage operation needs. */
 import type { Claims, GatewayConnection } from "../database.ts";
 import { bucketNotFound, fromDatabase } from "./errors.ts";
-import type { FileStore } from "./files.ts";
 import type { Signer } from "./signing.ts";
+import type { Versions } from "./versions.ts";
 
 export interface Bucket {
   id: string;
@@ -46,9 +46,11 @@ export type Sql = Parameters<AsCaller>[0];
 export class StorageContext {
   constructor(
     readonly connection: GatewayConnection,
-    readonly files: FileStore,
+    readonly versions: Versions,
     readonly signer: Signer,
     readonly claims: Claims,
+    /** Whether the caller had a key or a token at all. */
+    readonly isAuthenticated = true,
   ) {}
 
   /** The id that new objects are owned by; a key owns nothing. */
@@ -77,8 +79,12 @@ export class StorageContext {
 
   /** A bucket whether or not the caller may see it: its limits hold for everyone. */
   async bucket(id: string): Promise<Bucket> {
-    const [row] = await this.sql<Bucket[]>`select * from storage.buckets where id = ${id}`;
+    const row = await this.findBucket(id);
     if (!row) throw bucketNotFound();
     return row;
+  }
+
+  async findBucket(id: string): Promise<Bucket | undefined> {
+    return (await this.sql<Bucket[]>`select * from storage.buckets where id = ${id}`)[0];
   }
 }

@@ -1,21 +1,41 @@
 /** Sending an object: whole, in part, or not at all when the client has it already. */
 import type { ObjectRow, StorageContext } from "./context.ts";
-import { objectNotFound, StorageError } from "./errors.ts";
-
-const CHUNK_BYTES = 256 * 1024;
+import { contentNotHere, StorageError } from "./errors.ts";
+import { VersionMissing } from "./store.ts";
 
 interface ByteRange {
   start: number;
   end: number;
 }
 
-/** Answer GET or HEAD of an object the caller was found to be allowed to read. */
-export async function sendObject(context: StorageContext, row: ObjectRow, request: Request): Promise<Response> {
+/** How often an object may be replaced between looking it up and reading its content. */
+const MAX_REPLACEMENTS = 5;
+
+/** Answer GET or HEAD of an object that the caller may read, which `find` looks up. */
+export async function sendObject(
+  context: StorageContext,
+  find: () => Promise<ObjectRow>,
+  request: Request,
+): Promise<Response> {
+  let row = await find();
+  for (let replaced = 0;; replaced++) {
+    try {
+      return await send(context, row, request);
+    } catch (error) {
+      if (!(error instanceof VersionMissing)) throw error;
+      const current = await find();
+      if (current.version === row.version || replaced === MAX_REPLACEMENTS) throw contentNotHere();
+      row = current;
+    }
+  }
+}
+
+async function send(context: StorageContext, row: ObjectRow, request: Request): Promise<Response> {
   const { metadata } = row;
   const headers = describe(row);
   const downloadName = new URL(request.url).searchParams.get("download");
   if (downloadName !== null) {
-    headers.set("content-disposition", attachment(downloadName || row.name.split("/").at(-1)!));
+    headers.set("content-disposition", attachment(downloadName));
   }
   if (unchanged(request, row)) return new Response(null, { status: 304, headers });
 
@@ -29,7 +49,8 @@ export async function sendObject(context: StorageContext, row: ObjectRow, reques
   if (range) headers.set("content-range", `bytes ${start}-${end}/${metadata.size}`);
   const status = range ? 206 : 200;
   if (request.method === "HEAD") return new Response(null, { status, headers });
-  return new Response(await contentOf(context, row, start, end - start + 1), { status, headers });
+  const content = await context.versions.store.read(row.version, start, end - start + 1);
+  return new Response(content, { status, headers });
 }
 
 function describe({ metadata, created_at, updated_at }: ObjectRow): Headers {
@@ -47,10 +68,10 @@ function describe({ metadata, created_at, updated_at }: ObjectRow): Headers {
   return headers;
 }
 
+/** Without a name, browsers take the last part of the URL. */
 function attachment(name: string): string {
-  return `attachment; filename="${name.replace(/[^\x20-\x7e]|["\\]/g, "_")}"; filename*=UTF-8''${
-    encodeURIComponent(name)
-  }`;
+  const encoded = encodeURIComponent(name);
+  return name === "" ? "attachment;" : `attachment; filename=${encoded}; filename*=UTF-8''${encoded}`;
 }
 
 function unchanged(request: Request, { metadata }: ObjectRow): boolean {
@@ -74,37 +95,4 @@ function requestedRange(header: string | null, size: number): ByteRange | "unsat
   const end = match[2] === "" ? size - 1 : Math.min(Number(match[2]), size - 1);
   if (start >= size) return "unsatisfiable";
   return end < start ? null : { start, end };
-}
-
-async function contentOf(
-  context: StorageContext,
-  row: ObjectRow,
-  start: number,
-  length: number,
-): Promise<ReadableStream<Uint8Array>> {
-  let file: Deno.FsFile;
-  try {
-    file = await context.files.open(row.version);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) throw objectNotFound();
-    throw error;
-  }
-  if (start > 0) await file.seek(start, Deno.SeekMode.Start);
-  let left = length;
-  return new ReadableStream({
-    async pull(controller) {
-      const buffer = new Uint8Array(Math.min(CHUNK_BYTES, left));
-      const read = left === 0 ? null : await file.read(buffer);
-      if (read === null) {
-        file.close();
-        controller.close();
-        return;
-      }
-      left -= read;
-      controller.enqueue(buffer.subarray(0, read));
-    },
-    cancel() {
-      file.close();
-    },
-  }, { highWaterMark: 0 });
 }

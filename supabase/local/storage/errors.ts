@@ -17,22 +17,43 @@ export class StorageError extends Error {
   }
 
   toResponse(): Response {
-    const status = this.statusCode === 401 || this.statusCode >= 500 ? this.statusCode : 400;
-    return Response.json(this.body, { status });
+    const plain = this.statusCode === 401 || this.statusCode >= 500;
+    return Response.json(this.body, { status: plain ? this.statusCode : 400 });
   }
 }
 
+/** What is told before Storage looks at a request closer has its status in HTTP as well. */
+export class RoutingError extends StorageError {
+  override toResponse(): Response {
+    return Response.json(this.body, { status: this.statusCode });
+  }
+}
+
+export const routeNotFound = (method: string, path: string) =>
+  new RoutingError(404, "Not Found", `Route ${method}:${path} not found`, "InvalidRequest");
+/** As of a hosted project whose plan has no image transformation. */
+export const featureNotEnabled = () =>
+  new RoutingError(403, "FeatureNotEnabled", "feature not enabled for this tenant");
+
 export const bucketNotFound = () => new StorageError(404, "Bucket not found", "Bucket not found", "NoSuchBucket");
 export const bucketNotEmpty = () =>
-  new StorageError(409, "InvalidRequest", "The bucket you tried to delete is not empty", "BucketNotEmpty");
+  new StorageError(409, "ResourceNotEmpty", "The bucket you tried to delete is not empty");
 export const objectNotFound = () => new StorageError(404, "not_found", "Object not found", "NoSuchKey");
+/** Machines that share a database do not share a folder of files. */
+export const contentNotHere = () =>
+  new StorageError(
+    404,
+    "not_found",
+    "The content of this object is not on this machine: it was uploaded on another one, or its file was removed",
+    "NoSuchKey",
+  );
 export const alreadyExists = () =>
   new StorageError(409, "Duplicate", "The resource already exists", "ResourceAlreadyExists");
 export const invalidKey = (key: string) => new StorageError(400, "InvalidKey", `Invalid key: ${key}`);
 export const invalidRequest = (message: string) => new StorageError(400, "InvalidRequest", message);
 export const invalidToken = (message: string) => new StorageError(400, "InvalidJWT", message);
-export const accessDenied = () =>
-  new StorageError(403, "Unauthorized", "new row violates row-level security policy", "AccessDenied");
+export const accessDenied = (message = "new row violates row-level security policy") =>
+  new StorageError(403, "Unauthorized", message, "AccessDenied");
 export const tooLarge = () =>
   new StorageError(413, "Payload too large", "The object exceeded the maximum allowed size", "EntityTooLarge");
 export const mimeTypeRefused = (type: string) =>

@@ -1,23 +1,13 @@
-/**
- * Object contents on disk, one immutable file a version.
- *
- * A row names its version, and a version's file is complete before a row names it: an overwrite, a crash or a full
- * disk never leaves a row with half a file.
- */
-import { createHash } from "node:crypto";
-import { tooLarge } from "./errors.ts";
+/** Object contents in a folder: one file a version, complete before it has its name. */
+import { checkVersion, Measured, type ObjectStore, VersionMissing, type Written } from "./store.ts";
 
 const TEMPORARY = ".uploading";
-const VERSION = /^[0-9a-f-]{36}$/;
+const CHUNK_BYTES = 256 * 1024;
 
-export interface WrittenFile {
-  version: string;
-  size: number;
-  /** Quoted, as in an ETag header. */
-  eTag: string;
-}
+export class FileStore implements ObjectStore {
+  /** Not the path: a home may be moved. */
+  readonly location = "folder";
 
-export class FileStore {
   constructor(readonly directory: string) {}
 
   /** Make the directory and drop what interrupted uploads left. */
@@ -32,17 +22,14 @@ export class FileStore {
     }
   }
 
-  /** Write a new version from a stream; beyond the limit it is abandoned and nothing stays. */
-  async write(body: AsyncIterable<Uint8Array>, maxBytes: number | null): Promise<WrittenFile> {
-    const version = crypto.randomUUID();
-    const path = this.#path(version);
-    await Deno.mkdir(this.#folder(version), { recursive: true, mode: 0o700 });
+  async write(version: string, body: AsyncIterable<Uint8Array>, maxBytes: number | null): Promise<Written> {
+    const path = await this.#newPath(version);
     const temporary = path + TEMPORARY;
     try {
       const written = await writeFile(temporary, body, maxBytes);
       await Deno.rename(temporary, path);
       await this.#syncFolder(version);
-      return { version, ...written };
+      return written;
     } catch (error) {
       await removeIfThere(temporary);
       throw error;
@@ -50,33 +37,44 @@ export class FileStore {
   }
 
   /** A second name for the same content: versions never change, so they may share it. */
-  async copy(version: string): Promise<string> {
-    const copied = crypto.randomUUID();
-    await Deno.mkdir(this.#folder(copied), { recursive: true, mode: 0o700 });
-    await Deno.link(this.#path(version), this.#path(copied));
+  async copy(version: string, copied: string): Promise<void> {
+    try {
+      await Deno.link(this.#path(version), await this.#newPath(copied));
+    } catch (error) {
+      throw error instanceof Deno.errors.NotFound ? new VersionMissing(version) : error;
+    }
     await this.#syncFolder(copied);
-    return copied;
   }
 
-  open(version: string): Promise<Deno.FsFile> {
-    return Deno.open(this.#path(version), { read: true });
+  async read(version: string, start: number, length: number): Promise<ReadableStream<Uint8Array>> {
+    let file: Deno.FsFile;
+    try {
+      file = await Deno.open(this.#path(version), { read: true });
+    } catch (error) {
+      throw error instanceof Deno.errors.NotFound ? new VersionMissing(version) : error;
+    }
+    if (start > 0) await file.seek(start, Deno.SeekMode.Start);
+    return streamOf(file, length);
   }
 
-  /** Remove versions no row names any more; one already gone is no error. */
-  async remove(versions: (string | null)[]): Promise<void> {
+  async remove(versions: string[], unfinished: boolean): Promise<void> {
     for (const version of versions) {
-      if (version) await removeIfThere(this.#path(version));
+      await removeIfThere(this.#path(version));
+      if (unfinished) await removeIfThere(this.#path(version) + TEMPORARY);
     }
   }
 
   #folder(version: string): string {
-    // The version comes from the database; whatever it says, it must not name a file elsewhere.
-    if (!VERSION.test(version)) throw new Deno.errors.NotFound(`no file of version ${JSON.stringify(version)}`);
-    return `${this.directory}/${version.slice(0, 2)}`;
+    return `${this.directory}/${checkVersion(version).slice(0, 2)}`;
   }
 
   #path(version: string): string {
     return `${this.#folder(version)}/${version}`;
+  }
+
+  async #newPath(version: string): Promise<string> {
+    await Deno.mkdir(this.#folder(version), { recursive: true, mode: 0o700 });
+    return this.#path(version);
   }
 
   /** A rename is durable only once its folder is on disk too. */
@@ -90,22 +88,38 @@ export class FileStore {
   }
 }
 
-async function writeFile(path: string, body: AsyncIterable<Uint8Array>, maxBytes: number | null) {
+async function writeFile(path: string, body: AsyncIterable<Uint8Array>, maxBytes: number | null): Promise<Written> {
   const file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-  const hash = createHash("md5");
-  let size = 0;
+  const measured = new Measured(body, maxBytes);
   try {
-    for await (const chunk of body) {
-      size += chunk.byteLength;
-      if (maxBytes !== null && size > maxBytes) throw tooLarge();
-      hash.update(chunk);
+    for await (const chunk of measured) {
       for (let done = 0; done < chunk.byteLength;) done += await file.write(chunk.subarray(done));
     }
     await file.sync();
   } finally {
     file.close();
   }
-  return { size, eTag: `"${hash.digest("hex")}"` };
+  return measured.written;
+}
+
+function streamOf(file: Deno.FsFile, length: number): ReadableStream<Uint8Array> {
+  let left = length;
+  return new ReadableStream({
+    async pull(controller) {
+      const buffer = new Uint8Array(Math.min(CHUNK_BYTES, left));
+      const read = left === 0 ? null : await file.read(buffer);
+      if (read === null) {
+        file.close();
+        controller.close();
+        return;
+      }
+      left -= read;
+      controller.enqueue(buffer.subarray(0, read));
+    },
+    cancel() {
+      file.close();
+    },
+  }, { highWaterMark: 0 });
 }
 
 async function removeIfThere(path: string): Promise<void> {

@@ -1,8 +1,17 @@
 /** Objects that are there already: find, describe, move, copy, delete, sign. */
-import type { ObjectRow, StorageContext } from "./context.ts";
-import { fromDatabase, invalidRequest, objectNotFound, StorageError } from "./errors.ts";
+import type { ObjectRow, Sql, StorageContext } from "./context.ts";
+import {
+  bucketNotFound,
+  contentNotHere,
+  fromDatabase,
+  invalidRequest,
+  objectNotFound,
+  StorageError,
+} from "./errors.ts";
 import { checkKey } from "./names.ts";
+import { VersionMissing } from "./store.ts";
 import { mayUpload } from "./upload.ts";
+import { isoDates } from "./values.ts";
 
 type Body = Record<string, unknown>;
 
@@ -12,6 +21,7 @@ const UPLOAD_URL_SECONDS = 2 * 3600;
 export async function findReadable(context: StorageContext, bucketId: string, key: string): Promise<ObjectRow> {
   const bucket = await context.bucket(bucketId);
   if (bucket.public) return await findAny(context, bucketId, key);
+  if (!context.isAuthenticated) throw bucketNotFound();
   const [row] = await context.asCaller(
     "object.get_authenticated",
     (sql) => sql<ObjectRow[]>`select * from storage.objects where bucket_id = ${bucketId} and name = ${key}`,
@@ -30,7 +40,7 @@ export async function findAny(context: StorageContext, bucket: string, key: stri
 
 export async function objectInfo(context: StorageContext, bucket: string, key: string): Promise<Response> {
   const row = await findReadable(context, bucket, key);
-  return Response.json({
+  return Response.json(isoDates({
     id: row.id,
     name: row.name,
     version: row.version,
@@ -39,10 +49,10 @@ export async function objectInfo(context: StorageContext, bucket: string, key: s
     content_type: row.metadata.mimetype,
     cache_control: row.metadata.cacheControl,
     etag: row.metadata.eTag,
-    metadata: row.user_metadata,
-    last_modified: row.metadata.lastModified,
+    metadata: row.user_metadata ?? {},
+    last_modified: row.updated_at,
     created_at: row.created_at,
-  });
+  }));
 }
 
 /** Give an object another name; its content stays where it is. */
@@ -66,14 +76,23 @@ export async function copyObject(context: StorageContext, body: Body, upsert: bo
   const original = await findReadable(context, bucket, source);
   await context.bucket(destinationBucket);
   await mayUpload(context, { bucket: destinationBucket, key: destination, upsert });
-  const version = await context.files.copy(original.version);
+  const version = await context.versions.announce();
   try {
+    await copyContent(context, original, version);
     const { copy, replaced } = await recordCopy(context, { original, destinationBucket, destination, version, upsert });
-    await context.files.remove([replaced]);
-    return Response.json({ Id: copy.id, Key: `${destinationBucket}/${destination}`, ...copy });
+    await context.versions.remove([replaced]);
+    return Response.json({ Id: copy.id, Key: `${destinationBucket}/${destination}`, ...shown(copy) });
   } catch (error) {
-    await context.files.remove([version]);
+    await context.versions.remove([version]);
     throw fromDatabase(error);
+  }
+}
+
+async function copyContent(context: StorageContext, original: ObjectRow, version: string): Promise<void> {
+  try {
+    await context.versions.store.copy(original.version, version);
+  } catch (error) {
+    throw error instanceof VersionMissing ? contentNotHere() : error;
   }
 }
 
@@ -89,6 +108,7 @@ async function recordCopy(context: StorageContext, copying: Copy) {
   const { original, destinationBucket, destination, version, upsert } = copying;
   return await context.sql.begin(async (sql) => {
     await context.lock(sql, destinationBucket, destination);
+    await context.versions.take(sql, version);
     const [existing] = await sql<ObjectRow[]>`
       select version from storage.objects where bucket_id = ${destinationBucket} and name = ${destination}`;
     const [copy] = await sql<ObjectRow[]>`
@@ -113,8 +133,7 @@ export async function removeObjects(context: StorageContext, bucket: string, bod
   if (!Array.isArray(prefixes) || !prefixes.every((key) => typeof key === "string")) {
     throw invalidRequest("body/prefixes must be a list of keys");
   }
-  await context.bucket(bucket);
-  return Response.json(await remove(context, bucket, prefixes));
+  return Response.json((await remove(context, bucket, prefixes)).map(shown));
 }
 
 export async function removeObject(context: StorageContext, bucket: string, key: string): Promise<Response> {
@@ -130,33 +149,47 @@ async function remove(context: StorageContext, bucket: string, keys: string[]): 
     (sql) =>
       sql<ObjectRow[]>`delete from storage.objects where bucket_id = ${bucket} and name = any(${keys}) returning *`,
   );
-  await context.files.remove(removed.map((row) => row.version));
+  await context.versions.remove(removed.map((row) => row.version));
   return [...removed];
 }
 
 export async function signDownload(context: StorageContext, bucket: string, key: string, body: Body) {
-  return Response.json({ signedURL: await signedUrl(context, bucket, key, body.expiresIn) });
+  const row = await findReadable(context, bucket, key);
+  return Response.json({ signedURL: await signedUrl(context, bucket, row.name, body.expiresIn) });
 }
 
 /** Sign many; one that cannot be signed says so and does not stop the others. */
 export async function signDownloads(context: StorageContext, bucket: string, body: Body): Promise<Response> {
-  if (!Array.isArray(body.paths)) throw invalidRequest("body/paths must be a list of keys");
-  const signed = [];
-  for (const path of body.paths.map(String)) {
-    try {
-      signed.push({ error: null, path, signedURL: await signedUrl(context, bucket, path, body.expiresIn) });
-    } catch (error) {
-      if (!(error instanceof StorageError) || error.statusCode !== 404) throw error;
-      signed.push({ error: "Either the object does not exist or you do not have access to it", path, signedURL: null });
-    }
+  const { paths, expiresIn } = body;
+  if (!Array.isArray(paths) || !paths.every((path) => typeof path === "string")) {
+    throw invalidRequest("body/paths must be a list of keys");
   }
-  return Response.json(signed);
+  const readable = await readableOf(context, bucket, paths);
+  const error = "Either the object does not exist or you do not have access to it";
+  return Response.json(
+    await Promise.all(
+      paths.map(async (path) =>
+        readable.has(path)
+          ? { error: null, path, signedURL: await signedUrl(context, bucket, path, expiresIn) }
+          : { error, path, signedURL: null }
+      ),
+    ),
+  );
+}
+
+/** Those of these keys that the caller may read. */
+async function readableOf(context: StorageContext, bucket: string, keys: string[]): Promise<Set<string>> {
+  const isPublic = (await context.findBucket(bucket))?.public ?? false;
+  const find = (sql: Sql) =>
+    sql<{ name: string }[]>`select name from storage.objects where bucket_id = ${bucket} and name = any(${keys})`;
+  const rows = isPublic ? await find(context.sql as unknown as Sql) : await context.asCaller("object.sign_many", find);
+  return new Set(rows.map((row) => row.name));
 }
 
 async function signedUrl(context: StorageContext, bucket: string, key: string, expiresIn: unknown): Promise<string> {
-  const row = await findReadable(context, bucket, key);
-  const token = await context.signer.sign("download", `${bucket}/${row.name}`, expiresIn);
-  return `/object/sign/${encodePath(bucket, key)}?token=${token}`;
+  const token = await context.signer.sign("download", `${bucket}/${key}`, expiresIn);
+  // Not percent-encoded, as on hosted projects: clients do that.
+  return `/object/sign/${bucket}/${key}?token=${token}`;
 }
 
 export async function signUpload(context: StorageContext, bucket: string, key: string, upsert: boolean) {
@@ -165,11 +198,14 @@ export async function signUpload(context: StorageContext, bucket: string, key: s
   await mayUpload(context, { bucket, key, upsert });
   const grant = { owner: context.owner, upsert };
   const token = await context.signer.sign("upload", `${bucket}/${key}`, UPLOAD_URL_SECONDS, grant);
-  return Response.json({ url: `/object/upload/sign/${encodePath(bucket, key)}?token=${token}`, token });
+  return Response.json({ url: `/object/upload/sign/${bucket}/${key}?token=${token}`, token });
 }
 
-function encodePath(bucket: string, key: string): string {
-  return [bucket, ...key.split("/")].map(encodeURIComponent).join("/");
+/** An object's row as clients read it. */
+function shown({ id, name, bucket_id, owner, owner_id, version, ...row }: ObjectRow) {
+  const { metadata, user_metadata, created_at, updated_at, last_accessed_at } = row;
+  const dates = { created_at, updated_at, last_accessed_at };
+  return isoDates({ id, name, bucket_id, owner, owner_id, version, metadata, user_metadata, ...dates });
 }
 
 function readRoute(body: Body) {

@@ -6,12 +6,21 @@ import { bearer, type Keys } from "../keys.ts";
 import * as buckets from "./buckets.ts";
 import { StorageContext } from "./context.ts";
 import { sendObject } from "./download.ts";
-import { bucketNotFound, diskFull, invalidRequest, StorageError } from "./errors.ts";
-import type { FileStore } from "./files.ts";
+import {
+  accessDenied,
+  bucketNotFound,
+  diskFull,
+  featureNotEnabled,
+  invalidRequest,
+  routeNotFound,
+  StorageError,
+} from "./errors.ts";
 import { listObjects, listObjectsByCursor } from "./listing.ts";
 import * as objects from "./objects.ts";
 import type { Signer } from "./signing.ts";
+import { StoreUnavailable } from "./store.ts";
 import { upload, uploadSigned } from "./upload.ts";
+import type { Versions } from "./versions.ts";
 
 type Route = (context: StorageContext, request: Request, parts: string[]) => Promise<Response>;
 
@@ -35,17 +44,17 @@ const keyOf = (parts: string[]) => parts.join("/");
 const wantsUpsert = (request: Request) => request.headers.get("x-upsert") === "true";
 
 const readObject: Route = async (context, request, [bucket, ...key]) =>
-  await sendObject(context, await objects.findReadable(context, bucket, keyOf(key)), request);
+  await sendObject(context, () => objects.findReadable(context, bucket, keyOf(key)), request);
 
 const readPublic: Route = async (context, request, [bucket, ...key]) => {
   if (!(await context.bucket(bucket)).public) throw bucketNotFound();
-  return await sendObject(context, await objects.findAny(context, bucket, keyOf(key)), request);
+  return await sendObject(context, () => objects.findAny(context, bucket, keyOf(key)), request);
 };
 
 const readSigned: Route = async (context, request, [bucket, ...key]) => {
   const token = new URL(request.url).searchParams.get("token");
   await context.signer.verify("download", `${bucket}/${keyOf(key)}`, token);
-  return await sendObject(context, await objects.findAny(context, bucket, keyOf(key)), request);
+  return await sendObject(context, () => objects.findAny(context, bucket, keyOf(key)), request);
 };
 
 const storeSigned: Route = async (context, request, [bucket, ...key]) => {
@@ -64,8 +73,11 @@ function store(upsertOf: (request: Request) => boolean): Route {
 
 const info: Route = (context, _request, [bucket, ...key]) => objects.objectInfo(context, bucket, keyOf(key));
 
+/** Whether a route needs a key, takes one, or looks at none because a URL says enough. */
+type Access = "key" | "optional" | "none";
+
 /** Method, fixed beginning of the path, how many parts may follow, and what answers; the first match wins. */
-const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", route: Route, keyless?: true][] = [
+const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", route: Route, access?: Access][] = [
   ["GET", "bucket", "none", (context, request) => buckets.listBuckets(context, new URL(request.url).searchParams)],
   ["POST", "bucket", "none", async (context, request) => buckets.createBucket(context, await json(request))],
   ["GET", "bucket", "one", (context, _request, [id]) => buckets.getBucket(context, id)],
@@ -86,9 +98,9 @@ const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", rout
     async (context, request) => objects.copyObject(context, await json(request), wantsUpsert(request)),
   ],
   ["GET", "object/info/authenticated", "key", info],
-  ["GET", "object/info/public", "key", info, true],
-  ["GET", "object/info", "key", info],
-  ["GET", "object/sign", "key", readSigned, true],
+  ["GET", "object/info/public", "key", info, "none"],
+  ["GET", "object/info", "key", info, "optional"],
+  ["GET", "object/sign", "key", readSigned, "none"],
   [
     "POST",
     "object/sign",
@@ -101,16 +113,16 @@ const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", rout
     "key",
     async (context, request, [id, ...key]) => objects.signDownload(context, id, keyOf(key), await json(request)),
   ],
-  ["PUT", "object/upload/sign", "key", storeSigned, true],
+  ["PUT", "object/upload/sign", "key", storeSigned, "none"],
   [
     "POST",
     "object/upload/sign",
     "key",
     (context, request, [id, ...key]) => objects.signUpload(context, id, keyOf(key), wantsUpsert(request)),
   ],
-  ["GET", "object/public", "key", readPublic, true],
+  ["GET", "object/public", "key", readPublic, "none"],
   ["GET", "object/authenticated", "key", readObject],
-  ["GET", "object", "key", readObject],
+  ["GET", "object", "key", readObject, "optional"],
   ["POST", "object", "key", store(wantsUpsert)],
   ["PUT", "object", "key", store(() => true)],
   [
@@ -125,7 +137,7 @@ const ROUTES: [method: string, start: string, rest: "none" | "one" | "key", rout
 export class Storage {
   constructor(
     readonly connection: GatewayConnection,
-    readonly files: FileStore,
+    readonly versions: Versions,
     readonly signer: Signer,
     readonly keys: Keys,
   ) {}
@@ -140,6 +152,10 @@ export class Storage {
       if (isUnavailable(error)) {
         return new StorageError(503, "DatabaseUnavailable", "The database cannot be reached; try again").toResponse();
       }
+      if (error instanceof StoreUnavailable) {
+        console.error("the object storage failed:", error.message);
+        return new StorageError(503, "StoreUnavailable", "The files cannot be reached; try again").toResponse();
+      }
       console.error("storage failed:", request.method, new URL(request.url).pathname, error);
       return new StorageError(500, "InternalError", "Internal server error").toResponse();
     }
@@ -149,10 +165,10 @@ export class Storage {
     const parts = pathParts(request);
     // POST bucket/:id/empty is the one path that ends in a fixed part.
     if (request.method === "POST" && parts.length === 3 && parts[0] === "bucket" && parts[2] === "empty") {
-      return await buckets.emptyBucket(await this.#context(request, false), parts[1]);
+      return await buckets.emptyBucket(await this.#context(request, "key"), parts[1]);
     }
     const method = request.method === "HEAD" ? "GET" : request.method;
-    for (const [routeMethod, start, rest, route, keyless] of ROUTES) {
+    for (const [routeMethod, start, rest, route, access = "key"] of ROUTES) {
       const fixed = start.split("/");
       if (routeMethod !== method || fixed.some((part, i) => parts[i] !== part)) continue;
       const remaining = parts.slice(fixed.length);
@@ -161,14 +177,17 @@ export class Storage {
         : rest === "one"
         ? remaining.length === 1
         : remaining.length > 1;
-      if (fits) return await route(await this.#context(request, keyless ?? false), request, remaining);
+      if (fits) return await route(await this.#context(request, access), request, remaining);
     }
-    throw new StorageError(404, "Not Found", `Route ${request.method}:/${parts.join("/")} not found`);
+    if (parts[0] === "render" && parts[1] === "image") throw featureNotEnabled();
+    throw routeNotFound(request.method, `/${parts.map(encodeURIComponent).join("/")}${new URL(request.url).search}`);
   }
 
-  async #context(request: Request, keyless: boolean): Promise<StorageContext> {
-    const claims = keyless ? { role: "anon" } : await this.#claims(request);
-    return new StorageContext(this.connection, this.files, this.signer, claims);
+  async #context(request: Request, access: Access): Promise<StorageContext> {
+    const hasKey = request.headers.has("apikey") || bearer(request.headers) !== null;
+    const isAuthenticated = access === "key" || (access === "optional" && hasKey);
+    const claims = isAuthenticated ? await this.#claims(request) : { role: "anon" };
+    return new StorageContext(this.connection, this.versions, this.signer, claims, isAuthenticated);
   }
 
   /** Whose rights the request has: a member's token before the key it came with. */
@@ -184,7 +203,8 @@ export class Storage {
       if (!claims || typeof claims.role !== "string") throw new StorageError(401, "Unauthorized", "Invalid JWT");
       return claims as Claims;
     }
-    if (!keyKind) throw new StorageError(401, "Unauthorized", "No API key found in request");
+    // The words in which hosted Storage says that there was no token.
+    if (!keyKind) throw accessDenied("Invalid Compact JWS");
     return claimsOf(keyKind);
   }
 }

@@ -1,9 +1,9 @@
 /** Receiving an object: every check that can be made is made before its content is read. */
 import type { Bucket, ObjectMetadata, ObjectRow, StorageContext } from "./context.ts";
 import { alreadyExists, fromDatabase, invalidRequest, mimeTypeRefused, tooLarge } from "./errors.ts";
-import type { WrittenFile } from "./files.ts";
 import { multipartBoundary, readMultipart } from "./multipart.ts";
 import { checkKey, mimeTypeAllowed } from "./names.ts";
+import type { Written } from "./store.ts";
 
 /** What a multipart body may hold beside the file: its boundaries, headers and fields. */
 const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
@@ -76,13 +76,17 @@ async function receive(
 ): Promise<ObjectRow> {
   const incoming = await readIncoming(request);
   if (!mimeTypeAllowed(incoming.contentType, bucket.allowed_mime_types)) throw mimeTypeRefused(incoming.contentType);
-  const written = await context.files.write(incoming.content, bucket.file_size_limit);
+  const { versions } = context;
+  const version = await versions.announce();
   try {
+    const content = versions.announced(version, incoming.content);
+    const written = { version, ...await versions.store.write(version, content, bucket.file_size_limit) };
     const { row, replaced } = await record(context, target, incoming, written, owner);
-    await context.files.remove([replaced]);
+    await versions.remove([replaced]);
     return row;
   } catch (error) {
-    await context.files.remove([written.version]);
+    // Unless the row was committed after all, and the answer to that was lost.
+    await versions.remove([version]);
     throw fromDatabase(error);
   }
 }
@@ -102,7 +106,7 @@ async function readIncoming(request: Request): Promise<Incoming> {
   const { fields, contentType, file } = await readMultipart(body, boundary);
   const seconds = fields.get("cacheControl");
   return {
-    contentType: contentType || DEFAULT_TYPE,
+    contentType: fields.get("contentType") || contentType || DEFAULT_TYPE,
     cacheControl: seconds ? `max-age=${seconds}` : "no-cache",
     userMetadata: parseMetadata(fields.get("metadata") ?? fields.get("userMetadata") ?? null),
     content: file,
@@ -134,7 +138,7 @@ async function record(
   context: StorageContext,
   { bucket, key, upsert }: UploadTarget,
   incoming: Incoming,
-  written: WrittenFile,
+  written: Written & { version: string },
   owner: string | null,
 ): Promise<{ row: ObjectRow; replaced: string | null }> {
   const metadata: ObjectMetadata = {
@@ -148,6 +152,7 @@ async function record(
   };
   return await context.sql.begin(async (sql) => {
     await context.lock(sql, bucket, key);
+    await context.versions.take(sql, written.version);
     const [existing] = await sql<ObjectRow[]>`
       select * from storage.objects where bucket_id = ${bucket} and name = ${key}`;
     if (existing && !upsert) throw alreadyExists();

@@ -23,6 +23,10 @@ _TARGETS = (
     "rollouts durable per second, beside COPY",
     "rollouts durable per second, sustained",
     "rollouts durable per second, sustained, beside COPY",
+    "metric rows durable per second, over HTTP",
+    "metric rows durable per second, sustained, over HTTP",
+    "rollouts durable per second, over HTTP",
+    "rollouts durable per second, sustained, over HTTP",
     "bytes per rollout of 36 KB",
     "bytes per rollout of 200 KB that hardly compress",
     "bytes per rollout of 200 KB of prose",
@@ -70,7 +74,7 @@ def test_a_single_part_is_measured_and_judged_alone() -> None:
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert set(results["questions"]) == {"sustained metrics", "sustained rollouts", "points"}
-    assert set(results["questions"]["sustained rollouts"]) == {"ours", "jsonl", "copy"}
+    assert set(results["questions"]["sustained rollouts"]) == {"ours", "http", "jsonl", "copy"}
     assert [target["name"] for target in results["targets"]] == [
         *(name for name in _TARGETS if "sustained" in name),
         "bytes per metric point",

@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 
+from openmanus_rl.transport.batch_text import encode_batch
+
 from .examples import one_of_each
 from .writing import Connection, Database, Record, new_id
 
@@ -50,6 +52,11 @@ class World:
         answer = self.rpc(actor, "ingest", batch=batch)
         assert answer.status_code == 200, answer.text
         return list(answer.json()["refused"])
+
+    def load(self, actor: str, batch: dict[str, list[Record]]) -> httpx.Response:
+        """Write a batch as somebody, as a recorder sends it."""
+        headers = {"Content-Type": "text/plain"}
+        return self.call(actor, "POST", "/rest/v1/rpc/load_batch", content=encode_batch(batch), headers=headers)
 
     def run_id(self, visibility: str) -> str:
         return str(self.records[visibility]["training_runs"]["id"])

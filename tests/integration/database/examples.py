@@ -281,6 +281,7 @@ def one_of_each(**run_fields: Any) -> dict[str, Record]:
             "height": 3,
             "duration_ms": 0,
             "metadata": {"t": 0},
+            "timeline": 0,
             "owner_id": None,
             "created_at": at,
         },

@@ -257,8 +257,6 @@ def test_a_member_marks_what_it_writes_though_the_marks_are_not_its_own_to_write
 def test_marks_are_published_where_changes_are(server: Server) -> None:
     """Hosted projects have the publication; migrating one adds the marks and nothing else."""
     url = server.create_database("published", template="system")
-    with Database(url).connect() as db:
-        db.execute("create publication supabase_realtime")
     apply_migrations(url)
     with Database(url).connect() as db:
         published = db.execute("select tablename from pg_publication_tables where pubname = 'supabase_realtime'")

@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from openmanus_rl.managers.batches import Refusal
+from openmanus_rl.transport.batch_text import encode_batch
 
 from .contract import claims, problems, read_contract, shown
 from .python_calls import python_calls
@@ -60,6 +61,17 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
             return requested(db, world, function)
         case "register_worker" | "claim_rollouts" | "renew_rollouts" | "release_rollouts" | "retire_worker":
             return worked(db, world, function)
+        case (
+            "create_key"
+            | "revoke_key"
+            | "invite_member"
+            | "revoke_invitation"
+            | "find_invitation"
+            | "redeem_invitation"
+        ):
+            return admitted(db)[function]
+        case "list_members" | "set_display_name" | "prepare_sign_in_link":
+            return admitted(db)[function]
         case "keep_validators":
             return ask({"task_ids": [uuid4()], "validator_ids": []})
         case "stop_workers":
@@ -112,12 +124,27 @@ def answers(db: Connection, world: World, function: str) -> list[Any]:
                 ingest(db, refused),
                 ingest(db, {"tasks": [{"id": new_id(), "description": "a task"}]}, return_rows=True),
             ]
+        case "load_batch":
+            without_id = {"training_run_id": new_id(), "environment": "a"}
+            chunk = {"training_run_id": world["run"], "name": "a", "values": [1.0], "steps": [1, 2], "times": [AT, AT]}
+            batches: list[dict[str, list[Any]]] = [
+                {
+                    "rollouts": [without_id, {"id": new_id(), **without_id}],
+                    "metric_chunks": [{"id": new_id(), **chunk}],
+                },
+                {"tasks": [{"id": new_id(), "description": "a task"}]},
+            ]
+            texts = [encode_batch(batch) for batch in batches]
+            found = [db.execute("select public.load_batch(%s) as a", [text.decode()]).fetchone() for text in texts]
+            return [one["a"] for one in found if one is not None]
         case "interrupt":
             return ask({"entries": {"rollouts": [[world["bare rollout"], new_id()]]}})
         case "list_tasks":
             # Other tests made newer tasks.
             mine = [{"filters": {"environment": world["env"]}}, {"filters": {"search": world["bare task"]}}]
             return ask({}, {"page_size": 1}, {"filters": {"search": "nothing like this"}}, *mine)
+        case "load_archived":
+            return ask({"training_run_id": world["run"], "kind": "agent_states", "rows": "[]"})
         case "metric_names" | "metric_series" | "run_health":
             return ask(*({"training_run_id": run} for run in runs))
         case "run_progress":
@@ -217,6 +244,36 @@ def found_rollouts(db: Connection, world: World) -> list[Any]:
         after = page["next"]
         if after is None:
             return found
+
+
+def admitted(db: Connection) -> dict[str, list[Any]]:
+    """Return what the functions about members answer: one is invited and joins, and another's invitation ends."""
+    found: dict[str, list[Any]] = {}
+
+    def ask(function: str, **arguments: Any) -> Any:
+        answer = call(db, function, **arguments)
+        found.setdefault(function, []).append(answer)
+        return answer
+
+    with db.transaction(force_rollback=True):
+        admin, editor, invited = (new_member(db, role) for role in ("admin", "editor", None))
+        db.execute("update auth.users set last_sign_in_at = now() where id = %s", [admin])
+        with acting_as(db, user_id=admin):
+            ask("revoke_key", key_id=ask("create_key", name="a key")["id"])
+            token = ask("invite_member", email=f"{invited}@example.org")["token"]
+            revoked = ask("invite_member", email="somebody@example.org")
+            ask("find_invitation", token=token)
+            ask("revoke_invitation", invitation_id=revoked["id"])
+            ask("find_invitation", token=revoked["token"])
+            ask("set_display_name", display_name=None)
+            ask("set_display_name", display_name="Ada")
+            ask("prepare_sign_in_link", member_id=editor)
+            ask("list_members")
+        with acting_as(db, user_id=editor):
+            ask("list_members")
+        with acting_as(db, role="service_role"):
+            ask("redeem_invitation", token=token, user_id=invited)
+    return found
 
 
 # A function of one row of a table, or of a view.

@@ -8,10 +8,13 @@ from .trained import FUNCTIONS as TRAINING
 from .writing import Connection
 
 OF_ORCHESTRATORS = {"orchestrators", "job_logs", "sweeps", "environment_versions"}
+# Written by functions and triggers alone, whoever calls: not even the secret key changes who did what.
+OF_MEMBERSHIP = {"member_keys", "invitations", "audit_log"}
 KEPT_BY_THE_DATABASE = OF_ORCHESTRATORS | {
     "status_history",
     "rollout_stats",
     "rewinds",
+    "archives",
     "activity",
     "validation_overrides",
     "workers",
@@ -58,6 +61,10 @@ def test_every_table_grants_what_is_meant_and_no_more(db: Connection) -> None:
     for table in column(
         db, "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
     ):
+        if table in OF_MEMBERSHIP:
+            assert granted.get((table, "service_role")) == granted.get((table, "authenticated")) == {"SELECT"}, table
+            assert (table, "anon") not in granted
+            continue
         assert granted.get((table, "service_role")) == everything, table
         # Other metrics than the one that somebody deletes may need an axis.
         allowed = everything - {"DELETE"} if table == "metric_axes" else everything
@@ -89,6 +96,7 @@ def test_what_reads_staged_records_or_chunks_is_not_compiled(db: Connection) -> 
     uncompiled = column(db, f"select proname {FUNCTIONS} and 'jit=off' = any (coalesce(proconfig, '{{}}'))")
     assert set(uncompiled) == {
         "ingest",
+        "load_batch",
         "watch_rollouts",
         "request_choices",
         "rollout_cards",
@@ -147,6 +155,7 @@ READERS = {
     "group_comparison",
     "frame_steps",
     "run_frames",
+    "find_invitation",
 }
 # What can be embedded where no foreign key says so.
 RELATIONSHIPS = {"agent_states", "rollouts", "observations", "generations", "tool_calls", "media", "rewards"}
@@ -161,7 +170,26 @@ OF_MEMBERS = {
     "request_choices",
     "jobs_overview",
 }
-WRITERS = {"ingest", "change_status", "heartbeat", "resume_run", "interrupt", "override_validation", "keep_validators"}
+WRITERS = {
+    "ingest",
+    "load_batch",
+    "change_status",
+    "heartbeat",
+    "resume_run",
+    "interrupt",
+    "override_validation",
+    "keep_validators",
+}
+# Each asks whether its caller is a member or an admin, and no key: see integration/members.
+MEMBERSHIP = {
+    "list_members",
+    "create_key",
+    "revoke_key",
+    "set_display_name",
+    "prepare_sign_in_link",
+    "invite_member",
+    "revoke_invitation",
+}
 # Each asks whether its caller is an editor, and whose the rollouts and workers are: see test_queue_rights.
 QUEUE = {
     "request_rollouts",
@@ -182,8 +210,11 @@ QUEUE = {
     ("role", "functions"),
     [
         ("anon", READERS),
-        ("authenticated", READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING),
-        ("service_role", READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING),
+        ("authenticated", READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING | MEMBERSHIP),
+        (
+            "service_role",
+            READERS | OF_MEMBERS | WRITERS | QUEUE | TRAINING | MEMBERSHIP | {"redeem_invitation", "load_archived"},
+        ),
     ],
 )
 def test_each_role_may_call_what_is_meant_for_it(db: Connection, role: str, functions: set[str]) -> None:
@@ -222,6 +253,19 @@ def test_the_rules_are_not_to_be_changed_by_a_caller(db: Connection) -> None:
 def test_every_definer_function_is_known(db: Connection) -> None:
     """Each runs with its owner's rights: a new one wants a second look."""
     assert set(column(db, f"select proname {FUNCTIONS} and prosecdef")) == {
+        # Of archives: called with the secret key, or by triggers that look at a run which the caller may not lock.
+        "begin_archive",
+        "begin_restore",
+        "cancel_archive",
+        "finish_archive",
+        "finish_restore",
+        "insert_archived",
+        "load_archived",
+        "refuse_archived",
+        "refuse_deletion_if_archived",
+        "refuse_if_archived",
+        "refuse_reward_if_archived",
+        "unload_archives",
         "active_trials",
         "add_job",
         "add_log",
@@ -259,6 +303,28 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "frames_at",
         "held_by_orchestrator",
         "member_role",
+        # Of members, keys, invitations and the audit log: digests and accounts are nobody's to see.
+        "keep_an_admin",
+        "name_of_user",
+        "note",
+        "note_member",
+        "note_key",
+        "note_sign_in",
+        "note_failed_sign_in",
+        "note_deleted",
+        "note_visibility",
+        "note_override",
+        "add_key",
+        "end_key",
+        "use_key",
+        "rename_member",
+        "account_of",
+        "email_of_member",
+        "add_invitation",
+        "end_invitation",
+        "invitation_of",
+        "has_account",
+        "accept",
         "owns_run",
         "is_public_run",
         "owns_task",

@@ -206,12 +206,17 @@ def _copy(batch: Record) -> Step:
         "grown metrics together",
         "grown metrics together by COPY",
         "a step by hand",
+        "a frame",
+        "a frame by COPY",
+        "a frame by hand",
     ],
 )
 def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, stage: Stage, kind: str) -> None:
     for order in orders([2, 2]):
         run_id, chunk_id = new_run(db), new_id()
         known, unknown = [new_id() for _ in range(3)], [new_id() for _ in range(3)]
+        of_run: Record = {"training_run_id": run_id, "timeline": 0}
+        frame: Record = {"media": [{"kind": "frame", "path": "p", "metadata": {"step": 5}, **of_run, "id": new_id()}]}
         write(db, {
             "training_steps": [{"id": new_id(), "training_run_id": run_id, "step": step} for step in (3, 4)],
             "metric_chunks": [_chunk(run_id, chunk_id, [1, 2])],
@@ -228,6 +233,13 @@ def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, st
             "grown metrics together": send(_shared(run_id, known, [1, 2, 3, 4, 5])),
             "grown metrics together by COPY": _copy(_shared(run_id, known, [1, 2, 3, 4, 5])),
             "a step by hand": sql("insert into public.training_steps (training_run_id, step) values (%s, 5)", run_id),
+            "a frame": send(frame),
+            "a frame by COPY": _copy(frame),
+            "a frame by hand": sql(
+                """insert into public.media (training_run_id, kind, path, metadata)
+                   values (%s, 'frame', 'p', '{"step": 5}')""",
+                run_id,
+            ),
         }[kind]
         assert stage.play([[begun(writer), COMMIT], [begun(_resume(run_id, 3)), COMMIT]], order) == [], order
         assert count(db, "training_runs", id=run_id, timeline=1) == 1
@@ -238,6 +250,8 @@ def test_a_rewind_hides_what_was_being_written_in_every_order(db: Connection, st
             assert all(each["step"] <= 3 for each in shown), (table, order)
         points = db.execute("select step from public.metrics where training_run_id = %s", [run_id]).fetchall()
         assert all(each["step"] <= 3 for each in points), order
+        found = db.execute("select public.frame_steps(%s) -> 'steps' as steps", [run_id]).fetchone()
+        assert found == {"steps": []}, order
 
 
 @pytest.mark.parametrize("ways", ["ingest, ingest", "ingest, COPY", "COPY, ingest", "COPY, COPY"])

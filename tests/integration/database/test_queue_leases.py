@@ -12,7 +12,7 @@ from psycopg.rows import dict_row, tuple_row
 from openmanus_rl.transport.loading import Loader
 
 from .queues import Queue, broken_rules, call
-from .writing import Batch, Connection, Record, count, ingest, new_id, new_run, row, write
+from .writing import Batch, Connection, Record, count, ingest, load_text, new_id, new_run, row, write
 
 Write = Callable[[Connection, str | None, Batch], list[Record]]
 
@@ -34,7 +34,12 @@ def by_copy(db: Connection, lease_id: str | None, batch: Batch) -> list[Record]:
         db.row_factory = dict_row
 
 
-WAYS: dict[str, Write] = {"ingest": by_ingest, "COPY": by_copy}
+def by_text(db: Connection, lease_id: str | None, batch: Batch) -> list[Record]:
+    """Load a batch as the courier does where it knows only the API."""
+    return list(load_text(db, batch, leases=[lease_id] if lease_id else [])["refused"])
+
+
+WAYS: dict[str, Write] = {"ingest": by_ingest, "COPY": by_copy, "text": by_text}
 
 
 @pytest.fixture(params=sorted(WAYS))

@@ -12,7 +12,7 @@ from openmanus_rl.transport.loading import Loader
 
 from .interleaving import COMMIT, Stage, Step, begun, orders, sql
 from .servers import Server
-from .writing import Batch, Connection, Database, count, ingest, new_id, new_run, write
+from .writing import Batch, Connection, Database, count, ingest, load_text, new_id, new_run, write
 
 # Table, field and parent.
 REFERENCES = [
@@ -96,7 +96,23 @@ def by_copy(batch: Batch) -> Step:
     return load
 
 
-WAYS: dict[str, Callable[[Batch], Step]] = {"ingest": by_ingest, "COPY": by_copy}
+def by_text(batch: Batch) -> Step:
+    """Load a batch as the recorder does where it knows only the API."""
+    return lambda connection: load_text(connection, batch)
+
+
+WAYS: dict[str, Callable[[Batch], Step]] = {"ingest": by_ingest, "COPY": by_copy, "text": by_text}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_part_does_not_take_a_rollout_of_its_batch_for_its_turn(db: Connection, way: str) -> None:
+    made = Rollout(db)
+    turn = {"id": new_id(), "rollout_id": made.id, "step_number": 99}
+    stray = {"id": new_id(), "agent_state_id": made.id, "tool_name": "a", "position": 0}
+    WAYS[way]({"agent_states": [turn], "tool_calls": [stray]})(db)
+    assert count(db, "agent_states", id=turn["id"]) == 1
+    assert count(db, "tool_calls", id=stray["id"]) == 0
+    assert orphans(db) == NONE
 
 
 # By hand -------------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ class Course:
                 "rollouts": {"id": ids["rollout"], "group_id": ids["group"], "status": "success", "total_reward": 1,
                              **on},
                 "agent_states": {"id": new_id(), "rollout_id": ids["rollout"], "step_number": 0, "observation": "o"},
+                "media": {"id": new_id(), "kind": "frame", "path": "p", "metadata": {"step": step}, **run, **on},
             }  # fmt: skip
             for kind, record in records.items():
                 batch.setdefault(kind, []).append(record)
@@ -71,6 +72,9 @@ class Course:
         series = call(self.db, "metric_series", training_run_id=self.run_id, **options)
         return list(series.get("loss", {"steps": []})["steps"])
 
+    def frame_steps(self) -> list[int]:
+        return list(call(self.db, "frame_steps", training_run_id=self.run_id)["steps"])
+
     def counted(self) -> int:
         return int(scalar(self.db, "select public.run_metrics(%s) -> 'total_rollouts'", self.run_id))
 
@@ -85,7 +89,9 @@ def test_a_rewind_hides_everything_after_its_step_together_and_deletes_nothing(d
     for table in HIDDEN_TOGETHER:
         assert course.steps(table) == list(range(6)), table
         assert scalar(db, f"select count(*) from public.{table} where training_run_id = %s", course.run_id) == 10
-    assert course.metric_steps() == list(range(6))
+    assert course.metric_steps() == course.frame_steps() == list(range(6))
+    assert call(db, "run_frames", training_run_id=course.run_id, steps=[6, 9]) == []
+    assert scalar(db, "select count(*) from public.media where training_run_id = %s", course.run_id) == 10
     shown = db.execute("select step from public.metrics where training_run_id = %s order by 1", [course.run_id])
     assert [found["step"] for found in shown] == list(range(6))
     assert course.counted() == 6
@@ -104,7 +110,7 @@ def test_what_follows_a_rewind_takes_the_place_of_what_was_hidden(db: Connection
     course.add(range(6, 8), timeline=1)
     for table in HIDDEN_TOGETHER:
         assert course.steps(table) == list(range(8)), table
-    assert course.metric_steps() == list(range(8))
+    assert course.metric_steps() == course.frame_steps() == list(range(8))
     assert course.counted() == 8
     answer = resume(db, course.run_id, rewind_to_step=2)
     assert (answer["next_step"], answer["rewinds"]) == (3, [5, 2])
@@ -112,7 +118,7 @@ def test_what_follows_a_rewind_takes_the_place_of_what_was_hidden(db: Connection
     assert course.metric_steps(timeline=0) == list(range(10))
     assert course.metric_steps(timeline=1) == list(range(8))
     assert resume(db, course.run_id, rewind_to_step=-1)["next_step"] == 0
-    assert course.steps("training_steps") == course.metric_steps() == []
+    assert course.steps("training_steps") == course.metric_steps() == course.frame_steps() == []
     assert course.counted() == 0
 
 
@@ -121,10 +127,12 @@ def test_what_was_written_before_a_rewind_and_comes_after_it_is_hidden_as_it_com
     resume(db, course.run_id, rewind_to_step=5)
     course.add(range(10, 13), timeline=0)
     assert course.steps("rollouts") == course.steps("training_steps") == course.metric_steps() == list(range(6))
+    assert course.frame_steps() == list(range(6))
     assert course.counted() == 6
     # Who says nothing of timelines writes on the present one.
     course.add(range(6, 7), timeline=None)
     assert course.steps("rollouts") == course.steps("training_steps") == course.metric_steps() == list(range(7))
+    assert course.frame_steps() == list(range(7))
 
 
 def test_a_chunk_that_goes_on_growing_after_a_rewind_shows_no_more_than_before(db: Connection) -> None:

@@ -26,7 +26,7 @@ from .actors import (
     World,
     populated,
 )
-from .writing import Record, new_id
+from .writing import Record, count, new_id
 
 VERBS = ["select", "insert", "update", "delete"]
 VISIBILITIES = ["private", "public"]
@@ -55,6 +55,7 @@ KEPT_BY_THE_DATABASE = {
     "status_history",
     "rollout_stats",
     "rewinds",
+    "archives",
     "activity",
     "validation_overrides",
     "jobs",
@@ -62,12 +63,15 @@ KEPT_BY_THE_DATABASE = {
 }
 # Written by functions, and read by members.
 OF_THE_QUEUE = {"workers", "orchestrators", "sweeps", "job_logs", "environment_versions"}
-KEPT = KEPT_BY_THE_DATABASE | OF_THE_QUEUE
+# Written by functions and triggers alone, whoever calls; read by admins, and keys by their member.
+OF_MEMBERSHIP = {"member_keys", "invitations", "audit_log"}
+KEPT = KEPT_BY_THE_DATABASE | OF_THE_QUEUE | OF_MEMBERSHIP
 # What hangs on no run.
-WITHOUT_A_RUN = OF_THE_WORKSPACE | OF_THE_QUEUE | {"members"}
+WITHOUT_A_RUN = OF_THE_WORKSPACE | OF_THE_QUEUE | OF_MEMBERSHIP | {"members"}
 VIEWS = {"metrics", "run_list", "run_overview"}
 # Columns that no role writes; those that count are told by their names.
 RESERVED = {
+    "archive_status",
     "reward_sum",
     "reward_squares",
     "version",
@@ -89,6 +93,9 @@ KNOWN = OF_A_RUN | WITHOUT_A_RUN | KEPT_BY_THE_DATABASE | VIEWS
 
 def is_allowed(actor: str, table: str, verb: str, visibility: str) -> bool:
     """Say what the architecture says of it."""
+    if table in OF_MEMBERSHIP:
+        readers = (SECRET, ADMIN, OWNER) if table == "member_keys" else (SECRET, ADMIN)
+        return verb == "select" and actor in readers
     if verb == "select":
         shown = table in OF_A_RUN | KEPT_BY_THE_DATABASE | VIEWS
         return actor in MAY_READ or (actor == PUBLISHABLE and visibility == "public" and shown)
@@ -122,6 +129,13 @@ def filled(url: str, database_url: str, *, publishable_key: str, secret_key: str
                 " values (%s, 1, 1000, 'infinity')",
                 [world.run_id(visibility)],
             )
+            # Of a run whose rows are all there: its status says so.
+            world.db.execute(
+                "insert into public.archives"
+                " (training_run_id, files, row_counts, figures, archive_bytes, database_bytes)"
+                " values (%s, '[]', '{}', '{}', 0, 0)",
+                [world.run_id(visibility)],
+            )
             world.db.execute(
                 "insert into public.metric_axes (training_run_id, steps, times) values (%s, '{1}', '{now}')",
                 [world.run_id(visibility)],
@@ -143,6 +157,8 @@ def filled(url: str, database_url: str, *, publishable_key: str, secret_key: str
                 {"run": world.run_id(visibility)},
             )
         world.rpc(OWNER, "register_worker", worker={"name": "the owner's"})
+        assert world.rpc(OWNER, "create_key", name="the owner's").status_code == 200
+        assert world.rpc(ADMIN, "invite_member", email="invited@example.org").status_code == 200
         world.rpc(OWNER, "register_orchestrator", orchestrator={"host": "here"})
         yield world
 
@@ -198,7 +214,9 @@ class Table:
             condition, value = f"{column} = %s", self.world.run_id(self.visibility)
         elif self.name == "members":
             value = self.world.user_ids[VIEWER]
-        elif self.name in OF_THE_QUEUE:
+        elif self.name == "member_keys":
+            condition, value = "member_id = %s", self.world.user_ids[OWNER]
+        elif self.name in OF_THE_QUEUE | OF_MEMBERSHIP:
             # Members read them all, and nobody but the functions writes them.
             condition, value = "%s::uuid is not null", self.world.user_ids[OWNER]
         found = self.db.execute(
@@ -217,7 +235,7 @@ class Table:
             row[name] = secrets.randbelow(30_000) + 100 if types[name] != "text" else new_id()
         if "status_change_id" in row:
             row["status_change_id"] = new_id()
-        if self.name == "activity":  # One a run: another wants a run that has none.
+        if self.name in ("activity", "archives"):  # One a run: another wants a run that has none.
             row["training_run_id"] = self.unmarked_run()
         if self.name == "members":
             row["user_id"] = new_id()
@@ -297,6 +315,7 @@ def was_done(world: World, table: Table, actor: str, verb: str) -> tuple[bool, s
             "workers": "name",
             "orchestrators": "name",
             "activity": "changed_at",
+            "audit_log": "action",
             "metric_axes": "points",
             "metric_chunks": "name",
             "observations": "position",
@@ -356,9 +375,9 @@ def test_everybody_can_do_to_every_table_what_they_may_and_no_more(world: World,
 def code_of(world: World, actor: str, function: str, visibility: str) -> str:
     """Call a function on the owner's run; return "ok" or the code of the error or refusal."""
     run_id = world.run_id(visibility)
-    if function == "ingest":
-        record = {"id": new_id(), "training_run_id": run_id, "environment": "a"}
-        answer = world.rpc(actor, "ingest", batch={"rollouts": [record]})
+    if function in ("ingest", "load_batch"):
+        batch = {"rollouts": [{"id": new_id(), "training_run_id": run_id, "environment": "a"}]}
+        answer = world.rpc(actor, "ingest", batch=batch) if function == "ingest" else world.load(actor, batch)
         refused = answer.json().get("refused")
         return answer.json()["code"] if refused is None else refused[0]["code"] if refused else "ok"
     if function in ("change_status", "override_validation"):
@@ -391,6 +410,7 @@ def test_everybody_can_call_what_they_may_and_no_more(world: World) -> None:
     wrong = []
     functions = [
         "ingest",
+        "load_batch",
         "change_status",
         "override_validation",
         "heartbeat",
@@ -403,6 +423,25 @@ def test_everybody_can_call_what_they_may_and_no_more(world: World) -> None:
         if code != expected:
             wrong.append(f"{actor}: {function} on a {visibility} run: {code}, and should be {expected}")
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_turns_that_are_not_staged_are_refused_to_the_same_actors(world: World) -> None:
+    """Recorders that know only the API write new turns directly: row security holds there too."""
+    for actor, visibility in product(ACTORS, VISIBILITIES):
+        told = []
+        for way in ("ingest", "load_batch"):
+            turn_id = new_id()
+            rollout_id = world.records[visibility]["rollouts"]["id"]
+            turn = {"id": turn_id, "rollout_id": rollout_id, "step_number": secrets.randbelow(10**9)}
+            part = {"id": new_id(), "agent_state_id": turn_id, "tool_name": "t"}
+            batch = {"agent_states": [turn], "tool_calls": [part]}
+            answer = world.rpc(actor, way, batch=batch) if way == "ingest" else world.load(actor, batch)
+            found = answer.json()
+            codes = [one["code"] for one in found["refused"]] if "refused" in found else found["code"]
+            parts = count(world.db, "tool_calls", agent_state_id=turn_id)
+            told.append((codes, count(world.db, "agent_states", id=turn_id), parts))
+        assert told[0] == told[1], (actor, visibility)
+        assert told[0][1] == (actor in MAY_CHANGE), (actor, visibility)
 
 
 def test_there_are_no_other_functions_to_call(world: World) -> None:

@@ -78,7 +78,9 @@ def test_a_grid_needs_an_end(db: Connection, name: str) -> None:
         ({"early_stopping": {"after_steps": None}}, "early_stopping.after_steps"),
         ({"early_stopping": {"min_trials": 0}}, "early_stopping.min_trials"),
         ({"early_stopping": {"percentile": 100}}, "early_stopping.percentile"),
-        ({"job_config": {"accelerator": 3}}, "config.accelerator"),
+        ({"job_config": {"accelerator": 3}}, "job_config.accelerator"),
+        ({"job_config": {"gpu": 3}}, "job_config.gpu"),
+        ({"job_config": []}, "job_config"),
         ({"method": "seeds", "space": {"a": {"values": [1]}, "b": {"values": [1]}}}, "space"),
         ({"method": "seeds", "space": {"seed": {"min": 0, "max": 5, "integer": True}}}, "space"),
     ],
@@ -95,6 +97,42 @@ def test_a_grid_and_seeds_have_no_more_trials_than_points(db: Connection) -> Non
     assert request(db, method="grid", space=steps, max_trials=7)["max_trials"] == 7
     assert request(db, method="seeds", max_trials=None)["max_trials"] == 4
     assert request(db, method="random", max_trials=100)["max_trials"] == 100
+
+
+def test_a_preview_counts_what_a_request_would_make_and_makes_nothing(db: Connection) -> None:
+    space = {
+        "lr": {"min": 0, "max": 1},
+        "n": {"min": 1, "max": 8, "step": 3, "integer": True},
+        "on": {"values": [True]},
+    }
+    asked = {"name": "s", "metric": "m", "template": {"name": "n", "config": {}}, "max_trials": 7}
+    before = db.execute("select count(*) from public.sweeps").fetchone()
+    with acting_as(db, user_id=new_member(db, "viewer")):
+        found = call(db, "preview_sweep", sweep={**asked, "method": "random", "space": space})
+        assert found == {"trials": 7, "points": None, "values": {"lr": None, "n": 3, "on": 1}}
+        del space["lr"]
+        found = call(db, "preview_sweep", sweep={**asked, "method": "grid", "space": space})
+        assert found == {"trials": 3, "points": 3, "values": {"n": 3, "on": 1}}
+    assert db.execute("select count(*) from public.sweeps").fetchone() == before
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_preview_refuses_what_a_request_refuses(db: Connection, name: str) -> None:
+    asked = {"name": "s", "method": "grid", "metric": "m", "template": {"name": "n", "config": CONFIG}}
+    with pytest.raises(psycopg.Error) as caught:
+        call(db, "preview_sweep", sweep={**asked, "space": BAD[name][0]})
+    assert (caught.value.sqlstate, caught.value.diag.column_name) == ("OM400", BAD[name][1])
+
+
+@pytest.mark.parametrize("number", ["1e-400", "-1e-400", "1e400"])
+def test_a_number_that_programs_cannot_hold_is_refused(db: Connection, number: str) -> None:
+    sweep = (
+        '{"name": "s", "method": "random", "metric": "m", "max_trials": 1, "template": {"name": "n", "config": {}},'
+        f' "space": {{"lr": {{"min": {number}, "max": 1}}}}}}'
+    )
+    with pytest.raises(psycopg.Error) as caught:
+        db.execute("select public.request_sweep(%s::jsonb)", [sweep])
+    assert (caught.value.sqlstate, caught.value.diag.column_name) == ("OM400", "space.lr.min")
 
 
 def test_a_repeated_request_answers_the_same(db: Connection) -> None:

@@ -23,7 +23,7 @@ def test_frames_are_found_by_step_and_the_last_of_a_step_counts(db: Connection) 
     # The run was resumed from a checkpoint, and recorded a step again.
     again = new_frames(db, run_id, [2000])
     new_frames(db, other, [7])
-    assert steps_of(db, run_id) == {"total": 3, "steps": [1000, 2000, 3000]}
+    assert steps_of(db, run_id) == {"total": 3, "timeline": 0, "steps": [1000, 2000, 3000]}
     found = call(db, "run_frames", training_run_id=run_id, steps=[2000, 3000, 7, 2000])
     assert [(frame["step"], frame["id"]) for frame in found] == [(2000, again[0]), (3000, first[0])]
 
@@ -33,8 +33,10 @@ def test_media_without_a_step_are_no_frames_of_the_run(db: Connection) -> None:
     new_frames(db, run_id, ["4", None, [1], {"a": 1}, True, "many", 2.5, -1])
     ingest(db, {"media": [{"id": new_id(), "training_run_id": str(run_id), "kind": "frame", "path": "x"}]})
     video = {"id": new_id(), "training_run_id": str(run_id), "kind": "video", "path": "x", "metadata": {"step": 9}}
-    ingest(db, {"media": [video]})
-    assert steps_of(db, run_id) == {"total": 2, "steps": [-1, 2.5]}
+    rollout = {"id": new_id(), "training_run_id": str(run_id), "environment": "e"}
+    turn = {"id": new_id(), "rollout_id": rollout["id"], "kind": "frame", "path": "x", "metadata": {"step": 9}}
+    ingest(db, {"rollouts": [rollout], "media": [video, turn]})
+    assert steps_of(db, run_id) == {"total": 2, "timeline": 0, "steps": [-1, 2.5]}
 
 
 @pytest.mark.parametrize(("most", "kept"), [(10, 10), (9, 5), (4, 4), (1, 1), (0, 1), (-5, 1)])

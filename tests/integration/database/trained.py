@@ -10,10 +10,10 @@ from .writing import Connection, ingest, new_id
 
 TEMPLATE = {"name": "varied", "algorithm": "ppo", "environment": "CartPole-v1", "config": {"total_timesteps": 10}}
 FUNCTIONS = {
-    "add_trial", "append_job_log", "begin_attempt", "claim_jobs", "claim_sweeps", "preview_job", "prune_trial",
-    "read_job_logs", "register_orchestrator", "renew_jobs", "request_job", "request_sweep", "restart_job",
-    "retire_orchestrator", "retry_job", "save_preview", "stop_jobs", "stop_run", "stop_sweep", "sweep_overview",
-    "update_job", "update_sweep",
+    "add_trial", "append_job_log", "begin_attempt", "claim_jobs", "claim_sweeps", "preview_job", "preview_sweep",
+    "prune_trial", "read_job_logs", "register_orchestrator", "renew_jobs", "request_job", "request_sweep",
+    "restart_job", "retire_orchestrator", "retry_job", "save_preview", "stop_jobs", "stop_run", "stop_sweep",
+    "sweep_overview", "update_job", "update_sweep",
 }  # fmt: skip
 
 
@@ -109,6 +109,9 @@ class Trained:
 
     def _sweeps(self) -> None:
         asked = {"name": "s", "method": "grid", "template": TEMPLATE, "metric": "reward", "max_trials": 3}
+        for method in ("grid", "random"):
+            space = {"seed": {"values": [0, 1]}, **({"lr": {"min": 0, "max": 1}} if method == "random" else {})}
+            self.ask("preview_sweep", sweep={**asked, "method": method, "space": space})
         sweep = self.ask(
             "request_sweep", sweep={**asked, "space": {"seed": {"values": [0, 1, 2]}}, "max_concurrent": 3}
         )

@@ -82,6 +82,7 @@ def _full(db: Connection, world: World) -> None:
         },
     )
     db.execute("update public.training_runs set baseline_id = %s where id = %s", [world["evaluation"], world["run"]])
+    db.execute("update public.training_runs set archive_status = 'archived' where id = %s", [world["run of nobody"]])
 
 
 def _bare(db: Connection, world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Jsonb
+
+from openmanus_rl.transport.batch_text import encode_batch
 
 Record: TypeAlias = dict[str, Any]
 Batch: TypeAlias = dict[str, list[Any]]
@@ -38,6 +40,19 @@ def ingest(db: Connection, batch: Batch, **options: bool) -> Record:
     answer = db.execute(
         f"select public.ingest(%(batch)s{named}) as answer", {"batch": Jsonb(batch), **options}
     ).fetchone()
+    assert answer is not None
+    return dict(answer["answer"])
+
+
+def load_text(db: Connection, batch: Batch, leases: Sequence[str] = ()) -> Record:
+    """Write a batch as `HttpSink` does: as text, or as JSON where that cannot be done."""
+    try:
+        text = encode_batch(batch, leases).decode()
+        with db.transaction():
+            answer = db.execute("select public.load_batch(%s) as answer", [text]).fetchone()
+    except (ValueError, psycopg.DataError):
+        json_ = {"batch": Jsonb(batch), "leases": list(leases) or None}
+        answer = db.execute("select public.ingest(%(batch)s, leases => %(leases)s::uuid[]) as answer", json_).fetchone()
     assert answer is not None
     return dict(answer["answer"])
 

@@ -66,7 +66,7 @@ class Postgres:
 
     def start(self) -> None:
         data = self.directory / "data"
-        options = f"-h 127.0.0.1 -p {self.port} -c unix_socket_directories= -c fsync=off"
+        options = f"-h 127.0.0.1 -p {self.port} -c unix_socket_directories= -c fsync=off -c wal_level=logical"
         self._run("pg_ctl", "-w", "-s", "-D", str(data), "-l", str(data / "log"), "-o", options, "start")
         with psycopg.connect(self.url) as connection:
             found = connection.execute("show data_directory").fetchone()
@@ -108,10 +108,16 @@ def settings(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Ga
 
 
 @pytest.fixture(scope="session")
-def gateway(settings: GatewaySettings) -> Iterator[Gateway]:
+def folder_gateway(settings: GatewaySettings) -> Iterator[Gateway]:
     """A serving gateway, started with exactly the permissions it is documented to need."""
     with Gateway(settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def gateway(folder_gateway: Gateway) -> Gateway:
+    """The gateway that most tests ask; those of storage override it, to ask one with S3 as well."""
+    return folder_gateway
 
 
 @pytest.fixture(scope="session")

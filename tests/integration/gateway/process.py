@@ -11,7 +11,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +48,10 @@ class GatewaySettings:
     port: int = 0
     api_url: str | None = None
     """As the role that serves."""
+    serving: Mapping[str, str] = field(default_factory=dict)
+    """For a team: GATEWAY_HOST, PUBLIC_URL, TRUSTED_PROXIES."""
+    object_storage: Mapping[str, str] = field(default_factory=dict)
+    """The settings of S3, if objects are kept there."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -62,6 +66,8 @@ class GatewaySettings:
             "DASHBOARD_DIR": str(self.dashboard_dir),
             "OPENMANUS_RL_VERSION": "1.2.3",
             "NO_COLOR": "1",
+            **self.serving,
+            **self.object_storage,
         }
 
     @property
@@ -69,14 +75,16 @@ class GatewaySettings:
         """The command line of supabase/local/README.md."""
         variables = (
             "GATEWAY_PORT,DATABASE_URL,SUPABASE_URL,SUPABASE_PUBLISHABLE_KEY,SUPABASE_SECRET_KEY,"
-            "SUPABASE_JWT_SECRET,STORAGE_DIR,DASHBOARD_DIR,OPENMANUS_RL_VERSION"
+            "SUPABASE_JWT_SECRET,STORAGE_DIR,DASHBOARD_DIR,OPENMANUS_RL_VERSION,"
+            "GATEWAY_HOST,PUBLIC_URL,TRUSTED_PROXIES"
         )
+        variables = ",".join((variables, *self.object_storage))
         return [
             deno_binary(),
             "run",
             "--no-prompt",
             f"--config={GATEWAY.with_name('deno.json')}",
-            "--allow-net=127.0.0.1",
+            f"--allow-net={','.join(['127.0.0.1', *filter(None, [self.serving.get('GATEWAY_HOST')])])}",
             f"--allow-read={self.storage_dir},{self.dashboard_dir}",
             f"--allow-write={self.storage_dir}",
             f"--allow-env={variables}",

@@ -180,6 +180,30 @@ begin
   return '{"tea": true}';
 end $$;
 
+-- A domain that is written and read in a way of its own.
+create domain public.shade as integer;
+create function public.shade_json(public.shade) returns json language sql immutable
+  as $$ select to_json('#' || lpad(to_hex($1), 6, '0')) $$;
+create function public.shade_of(text) returns public.shade language sql immutable
+  as $$ select ('x' || lpad(ltrim($1, '#'), 8, '0'))::bit(32)::int::public.shade $$;
+create function public.shade_of(json) returns public.shade language sql immutable
+  as $$ select public.shade_of($1 #>> '{}') $$;
+create cast (public.shade as json) with function public.shade_json(public.shade) as implicit;
+create cast (json as public.shade) with function public.shade_of(json) as implicit;
+create cast (text as public.shade) with function public.shade_of(text) as implicit;
+create table public.paints (id integer primary key, shade public.shade, name text default 'plain');
+comment on table public.paints is E'Paints\n\nWith their shades';
+insert into public.paints values (1, 255, 'blue'), (2, 65280, 'green');
+create view public.paint_counts as select count(*) as n from public.paints;
+create domain public."text/html" as text;
+create domain public."application/octet-stream" as bytea;
+create function public.page() returns public."text/html" language sql immutable as $$ select '<p>hi</p>' $$;
+create function public.picture() returns public."application/octet-stream" language sql immutable
+  as $$ select '\x00ff10'::bytea $$;
+create function public.two_cookies() returns void language sql as $$
+  select set_config('response.headers', '[{"Set-Cookie": "a=1"}, {"Set-Cookie": "b=2"}]', true) $$;
+grant all on public.paints, public.paint_counts to service_role;
+
 grant all on public.odd, public.nodes, public.shelves, public.shelved, public.covers, public.letters to service_role;
 grant all on public.parted, public.parted_1, public.tagged, public.defaulted, public."Camel Case", public.author_names to service_role;
 grant all on public.authors, public.books, public.reviews, public.everything, public.long_books to service_role;

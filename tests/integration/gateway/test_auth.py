@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import psycopg
@@ -288,3 +290,119 @@ def test_passwords_are_stored_as_hashes(admin: Client, sql: psycopg.Connection) 
     stored = sql.execute("select encrypted_password from auth.users where id = %s", (user.id,)).fetchone()
     assert stored is not None
     assert stored[0].startswith("$2")
+
+
+def identity_data(user: Any) -> dict[str, Any]:
+    (identity,) = user.identities
+    return dict(identity.identity_data)
+
+
+def test_an_address_is_verified_when_it_is_confirmed(admin: Client) -> None:
+    email = new_email()
+    created = admin.auth.admin.create_user({"email": email, "user_metadata": {"name": "Ada"}}).user
+    assert created.user_metadata == {"name": "Ada"}
+    assert created.email_confirmed_at is None
+    assert identity_data(created) == {
+        "sub": created.id,
+        "email": email,
+        "email_verified": False,
+        "phone_verified": False,
+    }
+    confirmed = admin.auth.admin.update_user_by_id(created.id, {"email_confirm": True}).user
+    assert confirmed.user_metadata == {"name": "Ada", "email_verified": True}
+    assert confirmed.email_confirmed_at is not None
+    assert confirmed.confirmed_at == confirmed.email_confirmed_at
+    at_once = admin.auth.admin.create_user({"email": new_email(), "email_confirm": True}).user
+    assert at_once.user_metadata == {"email_verified": True}
+
+
+def test_an_admin_gives_an_account_another_address(admin: Client, visitor: Client, email: str) -> None:
+    old = signed_in(visitor, email).user
+    taken, address = new_email(), new_email()
+    admin.auth.admin.create_user({"email": taken})
+    with pytest.raises(AuthApiError) as refused:
+        admin.auth.admin.update_user_by_id(old.id, {"email": taken})
+    assert (refused.value.status, refused.value.code) == (422, "email_exists")
+    changed = admin.auth.admin.update_user_by_id(old.id, {"email": address.upper()}).user
+    assert (changed.email, identity_data(changed)["email"]) == (address, address)
+    assert identity_data(changed)["email_verified"] is False
+    changed = admin.auth.admin.update_user_by_id(old.id, {"email": address, "email_confirm": True}).user
+    assert identity_data(changed)["email_verified"] is True
+    with pytest.raises(AuthApiError):
+        signed_in(visitor, email)
+    assert signed_in(visitor, address).user.id == old.id
+
+
+def test_metadata_is_merged_and_a_null_takes_its_key_away(admin: Client) -> None:
+    made = {"email": new_email(), "user_metadata": {"a": 1, "b": 2}, "app_metadata": {"team": "red"}}
+    user = admin.auth.admin.create_user(made).user  # type: ignore[arg-type]
+    changes = {"user_metadata": {"a": None, "c": {"d": 3}}, "app_metadata": {"team": None}}
+    changed = admin.auth.admin.update_user_by_id(user.id, changes).user  # type: ignore[arg-type]
+    assert changed.user_metadata == {"b": 2, "c": {"d": 3}}
+    assert changed.app_metadata == {"provider": "email", "providers": ["email"]}
+
+
+def test_a_ban_lasts_as_long_as_it_says_and_none_ends_it(admin: Client, visitor: Client, email: str) -> None:
+    user = signed_in(visitor, email).user
+    admin.auth.admin.update_user_by_id(user.id, {"ban_duration": "1h30m"})
+    with pytest.raises(AuthApiError) as banned:
+        visitor.auth.get_user()
+    assert banned.value.code == "user_banned"
+    with pytest.raises(AuthApiError) as wrong:
+        admin.auth.admin.update_user_by_id(user.id, {"ban_duration": "a while"})
+    assert wrong.value.code == "validation_failed"
+    admin.auth.admin.update_user_by_id(user.id, {"ban_duration": "none"})
+    assert visitor.auth.get_user() is not None
+
+
+def test_a_user_comes_with_the_hash_of_a_password(
+    visitor: Client, gateway: Gateway, http: httpx.Client, sql: psycopg.Connection, email: str
+) -> None:
+    kept = sql.execute("select encrypted_password from auth.users where email = %s", (email,)).fetchone()
+    assert kept is not None
+    moved = new_email()
+    body = {"email": moved, "password_hash": kept[0], "email_confirm": True}
+    headers = {"apikey": gateway.settings.secret_key}
+    assert http.post("/auth/v1/admin/users", json=body, headers=headers).status_code == 200
+    assert signed_in(visitor, moved)
+    for wrong in ({"password_hash": "plain"}, {"password_hash": kept[0], "password": PASSWORD}, {"id": "1"}):
+        answer = http.post("/auth/v1/admin/users", json={"email": new_email(), **wrong}, headers=headers)
+        assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed"), wrong
+
+
+def test_who_am_i_says_why_it_does_not_know(
+    gateway: Gateway, http: httpx.Client, admin: Client, visitor: Client, email: str
+) -> None:
+    session = signed_in(visitor, email)
+
+    def ask(token: str | None) -> tuple[int, str]:
+        headers = {"apikey": gateway.settings.publishable_key}
+        answer = http.get("/auth/v1/user", headers=headers | ({"Authorization": f"Bearer {token}"} if token else {}))
+        assert answer.json()["code"] == answer.status_code
+        return answer.status_code, answer.json()["error_code"]
+
+    assert ask(None) == (401, "no_authorization")
+    assert ask(session.access_token[:-4] + "AAAA") == (403, "bad_jwt")
+    stranger = gateway.settings.jwt(sub="00000000-0000-4000-8000-000000000000", role="authenticated")
+    assert ask(stranger) == (403, "user_not_found")
+    visitor.auth.sign_out()
+    assert ask(session.access_token) == (403, "session_not_found")
+    admin.auth.admin.delete_user(session.user.id)
+    assert ask(session.access_token) == (403, "user_not_found")
+
+
+def test_times_of_users_are_written_with_a_z(gateway: Gateway, http: httpx.Client, email: str) -> None:
+    headers = {"apikey": gateway.settings.secret_key}
+    users = http.get("/auth/v1/admin/users", params={"per_page": 1000}, headers=headers).json()["users"]
+    user = next(user for user in users if user["email"] == email)
+    times = [user["created_at"], user["updated_at"], user["email_confirmed_at"], user["identities"][0]["created_at"]]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", time) for time in times), times
+    assert "last_sign_in_at" not in user
+
+
+@pytest.mark.parametrize("path", ["/auth/v1/nowhere", "/auth/v1/admin/nowhere", "/auth/v1/"])
+def test_an_unknown_path_of_auth_is_404_as_json(gateway: Gateway, http: httpx.Client, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = http.request(method, path, headers={"apikey": gateway.settings.secret_key})
+        assert answer.status_code == 404
+        assert answer.json()["code"] == 404, answer.text

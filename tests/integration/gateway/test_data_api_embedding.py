@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
-from .process import Gateway
+from .process import Gateway, eventually
 
 LIBRARY = """
 truncate public.authors, public.books, public.reviews, public.nodes, public.shelves, public.shelved, public.covers,
@@ -209,6 +209,23 @@ def test_partitions_are_reached_through_their_table(read: Read) -> None:
     assert read("parted_1", "*") == "PGRST205"
 
 
+@pytest.fixture
+def aggregates(gateway: Gateway, read: Read) -> Iterator[None]:
+    """Aggregates switched on as on a hosted project; they are refused before, and again after."""
+
+    def switch(command: str, refused: bool) -> None:
+        with psycopg.connect(gateway.settings.database_url, autocommit=True) as sql:
+            sql.execute(f"alter role authenticator {command}; notify pgrst, 'reload config'".encode())
+        eventually(lambda: (read("books", "pages.sum()") == "PGRST123") == refused)
+
+    assert read("books", "pages.sum()") == "PGRST123"
+    assert read("authors", "name,books(id.count())") == "PGRST123"
+    switch("set pgrst.db_aggregates_enabled = 'true'", refused=False)
+    yield
+    switch("reset pgrst.db_aggregates_enabled", refused=True)
+
+
+@pytest.mark.usefixtures("aggregates")
 def test_aggregates_are_grouped_by_the_other_columns(read: Read) -> None:
     rows = read("books", "author_id,count(),pages.sum(),most:pages.max()::text", order="author_id")
     assert rows[0] == {"author_id": 1, "count": 2, "sum": 500, "most": "400"}

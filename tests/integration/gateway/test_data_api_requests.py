@@ -102,7 +102,6 @@ def test_conditions_are_read_as_written(secret: httpx.Client, key: str, value: s
             'select="id',
             "columns=",
             "on_conflict=",
-            "or=(id.eq.1)x",
             "id=eq(some).1",
             "id=cs(any).1",
         ),

@@ -55,8 +55,11 @@ def test_a_wrong_or_missing_key_is_401(gateway: Gateway, http: httpx.Client, pat
     for key in wrong_keys(gateway):
         for headers in ({"apikey": key}, {"apikey": key, "Authorization": f"Bearer {key}"}):
             assert http.get(path, headers=headers).status_code == 401, key
-    assert http.get(path).status_code == 401
-    assert http.get(path, headers={"apikey": ""}).status_code == 401
+    for headers in ({}, {"apikey": ""}):
+        answer = http.get(path, headers=headers)
+        # Hosted Storage has no gateway before it that asks for a key: it misses a token itself, in its own way.
+        expected = (400, "Invalid Compact JWS") if "storage" in path else (401, answer.json().get("message"))
+        assert (answer.status_code, answer.json().get("message")) == expected
 
 
 def test_the_key_may_stand_in_the_query(gateway: Gateway, http: httpx.Client) -> None:

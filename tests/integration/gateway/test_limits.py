@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -133,7 +134,7 @@ def test_json_is_bounded_in_depth_and_size(http: httpx.Client, keys: dict[str, d
     }
     assert statuses == {"anon": 413, "authenticated": 400, "service_role": 400}
     nested = b"[" * (2 * MB) + b"]" * (2 * MB)
-    for unusual, code in {"application/JSON": "too_deep", "text/csv": "PGRST102", "any/thing": "PGRST102"}.items():
+    for unusual, code in {"application/JSON": "too_deep", "text/csv": "PGRST202", "any/thing": "PGRST102"}.items():
         key = keys["authenticated"] | {"Content-Type": unusual}
         assert call(http, key, "take", content=nested, timeout=60).json()["code"] == code
     in_text = {"value": {"text": "[" * 5000 + '\\"' + "{" * 5000, "nested": json.loads("[" * 400 + "]" * 400)}}
@@ -167,3 +168,40 @@ def test_without_a_key_no_body_is_kept(http: httpx.Client, gateway: Gateway, pat
         answers = list(pool.map(lambda _: http.post(path, content=body, timeout=120).status_code, range(4)))
     assert answers == [401] * 4
     assert gateway.peak_memory_bytes() - before < 128 * MB, "four times 64 MB were sent"
+
+
+def test_a_compressed_body_is_read_as_what_it_was(http: httpx.Client, keys: dict[str, dict[str, str]]) -> None:
+    headers = keys["service_role"] | {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    body = gzip.compress(json.dumps({"value": ["ä" * 100_000]}).encode())
+    answer = call(http, headers, "take", content=body)
+    assert (answer.status_code, answer.json()) == (200, 1)
+    assert answer.headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("role", ["anon", "authenticated"])
+def test_what_a_compressed_body_becomes_is_limited_too(
+    http: httpx.Client, keys: dict[str, dict[str, str]], role: str
+) -> None:
+    headers = keys[role] | {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    bomb = gzip.compress(b'{"value":"' + b"a" * (200 * MB) + b'"}', compresslevel=1)
+    assert len(bomb) < MB
+    answer = call(http, headers, "take", content=bomb, timeout=60)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert call(http, keys[role], "take", json={"value": 1}).json() == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status"),
+    [
+        ("br", b"{}", 415),
+        ("gzip, gzip", gzip.compress(b"{}"), 415),
+        ("gzip", b'{"value": 1}', 400),
+        ("gzip", gzip.compress(b'{"value": 1}')[:-5], 400),
+        ("gzip", b"", 400),
+    ],
+)
+def test_a_body_that_is_not_compressed_as_it_says_is_refused(
+    http: httpx.Client, keys: dict[str, dict[str, str]], encoding: str, body: bytes, status: int
+) -> None:
+    headers = keys["service_role"] | {"Content-Type": "application/json", "Content-Encoding": encoding}
+    assert call(http, headers, "take", content=body).status_code == status

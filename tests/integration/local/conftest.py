@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import psutil
 import pytest
 
 from openmanus_rl.local.health import check_health
+
+from ...support.postgres_server import Server
 
 PROGRAM = [sys.executable, "-m", "openmanus_rl"]
 
@@ -41,6 +44,11 @@ class HomeUnderTest:
             check=False,
             stdin=subprocess.DEVNULL,
         )
+
+    def python(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a program that uses the stack."""
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, env=self.env, cwd="/", capture_output=True, text=True, check=False)
 
     def spawn(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         """Start one command and leave it running."""
@@ -103,6 +111,21 @@ class HomeUnderTest:
             if folder and Path(folder).is_relative_to(self.root):
                 found.append(process)
         return found
+
+
+@pytest.fixture(scope="session")
+def external_server(
+    postgres_programs: Callable[[int], Path], one_at_a_time: Callable[[], AbstractContextManager[None]]
+) -> Iterator[Callable[[int], Server]]:
+    """Return a function that starts a Postgres of a major version, once; tests make databases of their own on it."""
+    with ExitStack() as opened:
+
+        @cache
+        def start(major: int) -> Server:
+            with one_at_a_time():
+                return opened.enter_context(Server(postgres_programs(major)))
+
+        yield start
 
 
 @pytest.fixture(scope="session")

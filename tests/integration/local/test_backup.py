@@ -227,4 +227,4 @@ def test_nothing_is_replaced_unasked(running: Any, backup: Path) -> None:
     assert "--yes" in refusal(running, "restore", str(backup))
     assert "not a folder" in refusal(running, "backup", str(backup.parent / "nowhere" / "x.backup"))
     message = refusal(running, "backup", str(backup.with_name("other")), DATABASE_URL="postgresql://u:p@127.0.0.1:1/x")
-    assert "pg_dump" in message
+    assert "connect to Postgres" in message

@@ -64,6 +64,8 @@ def test_first_links_asked_for_at_once_have_one_owner(home: Any) -> None:
 
 def test_a_role_that_was_changed_stays(running: Any) -> None:
     running.run("dashboard")
+    # The last admin cannot be demoted.
+    assert running.run("members", "add", "another@example.org", "--role", "admin").returncode == 0
     assert running.run("members", "set-role", OWNER_EMAIL, "viewer").returncode == 0
     running.run("dashboard")
     roles = {member["email"]: member["role"] for member in json.loads(running.run("members", "list", "--json").stdout)}

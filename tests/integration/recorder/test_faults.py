@@ -63,9 +63,9 @@ def counts(query: Query, run_id: str) -> tuple[int, ...]:
         (faulty_server.broken, "out of order"),
         (faulty_server.html, "text/html"),
         (faulty_server.other_json, "does not say what was refused"),
-        (faulty_server.half_an_answer, "call ingest"),
+        (faulty_server.half_an_answer, "call load_batch"),
         (faulty_server.slow, "too long"),
-        (faulty_server.revoked, "call ingest"),
+        (faulty_server.revoked, "call load_batch"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -81,7 +81,7 @@ def test_the_ranks_of_a_job_are_one_run_also_after_a_restart(query: Query, tmp_p
     assert next_step == 1
     wait_until(lambda: has_ended_well(query, run_id) and has_ended_well(query, another_id))
     home = Path(os.environ["OPENMANUS_RL_HOME"])
-    wait_until(lambda: not list(home.glob("spool/*/*/meta.json")))
+    wait_until(lambda: not list(home.glob("spool/*/*/meta.json")), seconds=120)
     assert query("select count(*) as n from training_runs")[0]["n"] == before + 2
     numbers = query("select episode_number from rollouts where training_run_id = %s", run_id)
     assert len({row["episode_number"] for row in numbers} - {None}) == len(numbers) == 8

@@ -122,8 +122,26 @@ def _clearing_what_is_required(lines: Lines) -> Lines:
     ]
 
 
+def _with_odd_texts(lines: Lines) -> Lines:
+    """Texts with the characters that separate fields and records on their way, and others that need care."""
+    turns = [record for kind, record in lines if kind == "agent_states"]
+    odd = ["a\x1fb", "\x1c", "\x1e\x1d\x1c", "\\x1f{}\\N", "", '{"a"}\u2028\u0001']
+    for turn, text in zip(turns, odd, strict=True):
+        turn["observation"] = turn["thought"] = text
+        turn["info"] = {text: [text, None]}
+    lines[0][1]["tags"] = [*odd, 'say "\\"', "NULL", " "]
+    return lines
+
+
+def _with_quoted_texts(lines: Lines) -> Lines:
+    lines[0][1]["tags"] = ['say "\\"', "NULL", " ", "{a,b}", ""]
+    return lines
+
+
 _BATCHES: dict[str, Callable[[Lines], Lines]] = {
     "good": lambda lines: lines,
+    "with odd texts": _with_odd_texts,
+    "with quoted texts": _with_quoted_texts,
     "repeated": _repeated,
     "reordered": _reordered,
     "partly bad": _partly_bad,
@@ -169,7 +187,7 @@ def some_metrics(run_id: str) -> Lines:
     return lines
 
 
-def _metrics(query: Query, run_id: str) -> list[str]:
+def metrics_of(query: Query, run_id: str) -> list[str]:
     return [
         str(sorted((name, value) for name, value in row["r"].items() if name != "updated_at"))
         for table in ("metric_axes", "metric_chunks")
@@ -187,13 +205,13 @@ def test_the_same_metrics_whichever_way_and_however_often(query: Query, sink: An
     batch = SpoolReader(writer.folder, Position(1, 0)).read(10**9)
     assert batch is not None
     assert not write_batch(batch.records).refused
-    expected = _metrics(query, run_id)
+    expected = metrics_of(query, run_id)
     logged = {(name, line["step"]) for kind, line in lines if kind == "metrics" for name in line["values"]}
     points = query("select name, step from metrics where training_run_id = %s", run_id)
     assert sorted((point["name"], point["step"]) for point in points) == sorted(logged)
     with psycopg.connect(stack.database_url, autocommit=True) as connection:
         connection.execute("delete from public.training_runs where id = %s", [run_id])
-    assert _metrics(query, run_id) == []
+    assert metrics_of(query, run_id) == []
 
     chance = random.Random(5)
     position = Position(1, 0)
@@ -204,7 +222,7 @@ def test_the_same_metrics_whichever_way_and_however_often(query: Query, sink: An
             break
         assert sink.load(batch.records) == []
         position = chance.choice([position, batch.end, batch.end])
-    assert _metrics(query, run_id) == expected
+    assert metrics_of(query, run_id) == expected
 
 
 def _by_batch(lines: Lines) -> Refusals:
@@ -222,7 +240,7 @@ def _told(refused: list[dict[str, Any]], batch: dict[str, list[dict[str, Any]]])
     return sorted((one["kind"], one["id"], one["code"], one["field"], one["message"]) for one in refused)
 
 
-def _rows(query: Query, run_id: str) -> dict[str, list[str]]:
+def rows_of(query: Query, run_id: str) -> dict[str, list[str]]:
     found = {}
     for table in _TABLES:
         own = "id" if table == "training_runs" else "training_run_id"
@@ -239,13 +257,13 @@ def test_the_same_records_and_refusals_whichever_way(
     run_id = new_id()
     lines = _BATCHES[batch](an_episode(run_id))
     expected = _by_batch(copy.deepcopy(lines))
-    rows = _rows(query, run_id)
+    rows = rows_of(query, run_id)
     assert bool(expected) == ("bad" in batch)
     assert len(rows["rollouts"]) == 2
     with psycopg.connect(stack.database_url, autocommit=True) as connection:
         connection.execute("delete from public.training_runs where id = %s", [run_id])
-    assert _rows(query, run_id) == {table: [] for table in _TABLES}
+    assert rows_of(query, run_id) == {table: [] for table in _TABLES}
 
     refused = _by_spool(copy.deepcopy(lines), sink, tmp_path)
-    assert _rows(query, run_id) == rows
+    assert rows_of(query, run_id) == rows
     assert refused == expected

@@ -39,8 +39,8 @@ def test_every_kind_of_file_goes_to_its_place_and_comes_back(
         "evaluation-results": f"{run_id}/alfworld_results.json",
         "media": f"{run_id}/rollout/frame_1.png",
     }
-    # The archives of tasks are placed by the import of tasks.
-    assert placed.keys() == BUCKETS.keys() - {"task-files"}
+    # The archives of tasks are placed by the import of tasks, those of runs by archiving.
+    assert placed.keys() == BUCKETS.keys() - {"task-files", "archives"}
     for bucket, path in placed.items():
         target = manager.download_file(bucket, path, tmp_path / "deep" / "down" / bucket)
         assert target.read_bytes() == content

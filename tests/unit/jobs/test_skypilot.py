@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from openmanus_rl.errors import ConnectionFailed, InvalidInput, LaunchError, SettingsError
-from openmanus_rl.jobs.backends import skypilot
+from openmanus_rl.jobs.backends import skypilot, skypilot_answers, skypilot_log
 from openmanus_rl.jobs.backends.base import Attempt, Look, State
 from openmanus_rl.jobs.backends.skypilot import SkyPilotBackend
 from openmanus_rl.settings import load_settings
-from openmanus_rl.skypilot.sdk import _QuietOutput
+from openmanus_rl.skypilot.calls import QuietOutput
 from tests.support.fake_sky import ClusterNotUpError, Sky, Status
 
 KEY = "sb_secret_" + "a" * 32
@@ -47,8 +47,9 @@ def sky(monkeypatch: pytest.MonkeyPatch) -> Sky:
     # Every question is asked anew, but where a test is about that.
     monkeypatch.setattr(skypilot, "_KEEP_SECONDS", 0.0)
     monkeypatch.setattr(skypilot, "_COST_SECONDS", 0.0)
-    monkeypatch.setattr(skypilot, "_LOG_PAUSE_FACTOR", 0.0)
-    monkeypatch.setattr(skypilot, "_SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(skypilot_log, "_KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(skypilot_answers, "_PAUSE_FACTOR", 0.0)
+    monkeypatch.setattr(skypilot_log, "_SETTLE_SECONDS", 0.0)
     return made
 
 
@@ -228,6 +229,25 @@ def test_a_launch_that_fails_is_lost_with_skypilots_words_and_leaves_nothing(
 # Looking
 
 
+@BOTH
+def test_while_a_launch_is_under_way_only_its_request_is_asked_for(infra: str, make: Any, sky: Sky) -> None:
+    """What SkyPilot has to look up waits for the launch, and then so does the stop of a job."""
+    one = attempt(infra)
+    make().launch(one)
+    sky.calls.clear()
+    backend = make()
+
+    assert backend.look(one).state is State.WAITING
+    assert backend.read_log(one, start=0, max_bytes=10) == ""
+    assert set(sky.calls) == {"api_status"}
+    sky.work()
+    assert backend.look(one).state is State.RUNNING
+    # An ended launch stays ended.
+    sky.calls.clear()
+    backend.look(one)
+    assert "api_status" not in sky.calls
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -354,7 +374,7 @@ def test_threads_that_ask_at_once_ask_once_and_leave_the_output_alone(
 
 def test_the_output_is_given_back_when_the_last_thread_has_ended() -> None:
     """Two that overlap: the first to begin is the first to end."""
-    before, quiet = sys.stdout, _QuietOutput()
+    before, quiet = sys.stdout, QuietOutput()
     quiet.__enter__()
     quiet.__enter__()
     quiet.__exit__()
@@ -372,17 +392,26 @@ def test_an_end_of_the_launch_is_not_taken_for_a_loss_because_of_an_older_list(
     backend.launch(one)
     assert backend.look(one).state is State.WAITING
     sky.work()
-    backend._answers.pop(f"request {NAME}")
+    backend._answers.forget(f"request {NAME}")
 
     assert backend.look(one).state is State.RUNNING
 
 
 def test_the_cost_is_skypilots_or_none(backend: SkyPilotBackend, sky: Sky) -> None:
-    one = launched(backend, sky, "slurm")
-    sky.costs = [{"name": NAME, "total_cost": 0.0}]
+    one = launched(backend, sky, "k8s")
+    sky.costs = [{"name": "cluster-1", "total_cost": 1.5}, {"name": "other", "total_cost": 7.0}]
     assert backend.look(one).cost_usd is None
-    sky.costs = [{"name": NAME, "total_cost": 1.5}, {"name": "other", "total_cost": 7.0}]
+    sky.job_details[1] = {"current_cluster_name": "cluster-1"}
     assert backend.look(one).cost_usd == 1.5
+    sky.costs[0]["total_cost"] = 0.0
+    assert backend.look(one).cost_usd is None
+
+
+def test_slurm_has_no_price_to_ask_for(backend: SkyPilotBackend, sky: Sky) -> None:
+    one = launched(backend, sky, "slurm")
+
+    assert backend.look(one).cost_usd is None
+    assert "cost_report" not in sky.calls
 
 
 # Stopping and removing

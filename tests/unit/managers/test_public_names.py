@@ -8,11 +8,24 @@ from typing import get_type_hints
 import pytest
 
 from openmanus_rl.managers.base import EditableManager, Manager
-from openmanus_rl.records.rows import ROW_TYPES, Job, Member, Orchestrator, StatusChange, Sweep, Worker
+from openmanus_rl.records.rows import (
+    ROW_TYPES,
+    Archive,
+    AuditLog,
+    Invitation,
+    Job,
+    Member,
+    MemberKey,
+    Orchestrator,
+    StatusChange,
+    Sweep,
+    Worker,
+)
 from openmanus_rl.transport.client import Client
 from openmanus_rl.utils import supabase_client, supabase_db
 
 MANAGERS: dict[str, set[str]] = {
+    "ArchiveManager": {"find_archive", "get_archive", "list_archives", "load_metrics", "load_rollout"},
     "EnvironmentManager": {
         "confirm_environment",
         "delete_environment",
@@ -51,7 +64,18 @@ MANAGERS: dict[str, set[str]] = {
         "stop_jobs",
         "update_job",
     },
-    "MemberManager": {"find_member", "get_member", "list_members", "remove_member", "save_member"},
+    "AuditManager": {"list_entries"},
+    "InvitationManager": {"invite", "list_invitations", "revoke"},
+    "KeyManager": {"create_key", "list_keys", "revoke_key"},
+    "MemberManager": {
+        "find_member",
+        "get_member",
+        "list_accounts",
+        "list_members",
+        "make_sign_in_token",
+        "remove_member",
+        "save_member",
+    },
     "MetricManager": {"append", "get_series", "list_names", "log"},
     "ModelCheckpointManager": {
         "delete_checkpoint",
@@ -209,6 +233,10 @@ def test_a_manager_returns_rows_of_its_table(name: str) -> None:
     row_types = {
         **ROW_TYPES,
         "jobs": Job,
+        "audit_log": AuditLog,
+        "invitations": Invitation,
+        "member_keys": MemberKey,
+        "archives": Archive,
         "members": Member,
         "orchestrators": Orchestrator,
         "status_history": StatusChange,

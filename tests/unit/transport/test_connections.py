@@ -43,7 +43,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> list[FakeStack]:
     """The stacks that were asked for, each on a port of its own."""
     started: list[FakeStack] = []
 
-    def ensure_stack() -> FakeStack:
+    def ensure_stack(_settings: Settings) -> FakeStack:
         started.append(FakeStack(f"http://127.0.0.1:{5000 + len(started)}"))
         return started[-1]
 
@@ -85,7 +85,7 @@ def test_an_embedded_stack_that_is_gone_is_looked_for_again(httpx_mock: HTTPXMoc
 
 
 def test_a_gateway_needs_the_service_key() -> None:
-    with pytest.raises(SettingsError, match="SUPABASE_SERVICE_ROLE_KEY is missing"):
+    with pytest.raises(SettingsError, match=r"SUPABASE_SERVICE_ROLE_KEY \(or SUPABASE_KEY\) is missing"):
         get_client(Settings(url=URL, anon_key=SecretStr(ANON_KEY)))
 
 

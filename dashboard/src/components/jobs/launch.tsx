@@ -6,6 +6,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
 import { previewJob, requestJob } from "@/api/jobs.ts";
 import { Copy, plain } from "@/components/agent_text.tsx";
+import { WriteButton } from "@/components/queue/write_button.tsx";
 import { refresher, useLive } from "@/live/query.ts";
 import classes from "./jobs.module.css";
 import { EMPTY_LAUNCH, jobConfigOf, type LaunchForm, launchFormOf } from "./launch_form.ts";
@@ -55,9 +56,9 @@ function LaunchBody({ runId, before, onClose }: Props) {
       <Task yaml={preview.data?.yaml} isLocal={form.backend === "local"} />
       <Group justify="flex-end" gap="xs">
         <Button variant="default" onClick={onClose}>Cancel</Button>
-        <Button onClick={() => launch.mutate()} loading={launch.isPending} disabled={preview.error !== null}>
+        <WriteButton onClick={() => launch.mutate()} loading={launch.isPending} disabled={preview.error !== null}>
           Launch
-        </Button>
+        </WriteButton>
       </Group>
     </Stack>
   );

@@ -35,6 +35,7 @@ export function LaunchFields({ form, change }: Props) {
     <Stack gap="sm">
       <SegmentedControl
         aria-label="Backend"
+        maw={320}
         data={[
           { value: "local", label: "Local" },
           { value: "skypilot", label: "SkyPilot" },

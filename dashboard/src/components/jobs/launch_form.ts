@@ -1,5 +1,6 @@
 /** What can be asked of a launch, as it is typed, and the configuration that it becomes. The database checks it. */
 import type { JobConfig } from "@/api/jobs.ts";
+import { typedNumber } from "@/view/typed.ts";
 
 export interface LaunchForm {
   backend: "local" | "skypilot";
@@ -66,7 +67,7 @@ export function jobConfigOf(form: LaunchForm): JobConfig {
   for (const { name, isNumber } of isRemote ? OPTIONS : COMMON) {
     const text = (form.options[name] ?? "").trim();
     if (!text) continue;
-    config[name] = isNumber && Number.isFinite(Number(text)) ? Number(text) : text;
+    config[name] = isNumber ? typedNumber(text) ?? text : text;
   }
   const env = variablesOf(form.env);
   if (Object.keys(env).length) config.env = env;

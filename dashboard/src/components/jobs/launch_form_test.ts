@@ -14,8 +14,13 @@ Deno.test("a local launch asks for nothing of another machine", () => {
 });
 
 Deno.test("numbers are sent as numbers, and what is none as it is", () => {
-  const form = { ...EMPTY_LAUNCH, options: { metrics_interval: "50", max_restarts: "many" } };
-  deepStrictEqual(jobConfigOf(form), { backend: "local", max_restarts: "many", metrics_interval: 50 });
+  const form = { ...EMPTY_LAUNCH, options: { metrics_interval: "50", max_restarts: "many", frame_interval: "1e-400" } };
+  deepStrictEqual(jobConfigOf(form), {
+    backend: "local",
+    max_restarts: "many",
+    metrics_interval: 50,
+    frame_interval: "1e-400",
+  });
 });
 
 Deno.test("variables keep what follows the first equals sign", () => {

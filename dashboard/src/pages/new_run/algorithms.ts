@@ -1,5 +1,6 @@
 /** The algorithms of Stable-Baselines3 and their parameters; the file is written by scripts/generate_algorithms.py. */
 import type { Json } from "@/database.ts";
+import { typedNumber } from "@/view/typed.ts";
 import written from "./algorithms.json" with { type: "json" };
 
 export type Kind = "whole" | "number" | "schedule" | "flag" | "word" | "frequency" | "json" | "noise";
@@ -60,7 +61,15 @@ const RANGES: Record<string, Range> = {
   policy_delay: { low: 1 },
   target_update_interval: { low: 1 },
   stats_window_size: { low: 1 },
+  total_timesteps: { low: 1 },
+  n_envs: { low: 1, high: 1024 },
+  seed: { low: 0, high: 2 ** 31 - 1 },
 };
+
+/** The highest value that makes sense. */
+export function highest({ name }: Parameter): number {
+  return RANGES[name]?.high ?? Infinity;
+}
 
 export type Parsed = { value: Json; problem: null } | { value: null; problem: string };
 
@@ -80,12 +89,13 @@ export function parseParameter({ name, kind, nullable }: Parameter, text: string
 }
 
 function valueOf(text: string, kind: Kind): Json {
+  const number = typedNumber(text);
+  if (number !== null) return number;
   try {
-    return JSON.parse(text) as Json;
+    const value = JSON.parse(text) as Json;
+    // Of a number that cannot be stored as it is typed, such as 1e-400, JSON makes another.
+    return typeof value === "number" ? text : value;
   } catch {
-    // 1_000_000 as Python writes it, .5, 3e4; a word is one that is no number.
-    const number = Number(text.replace(/(?<=\d)_(?=\d)/g, ""));
-    if (text.trim() && !Number.isNaN(number)) return number;
     return kind === "word" || kind === "json" ? text.trim() : text;
   }
 }

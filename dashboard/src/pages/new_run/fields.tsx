@@ -1,8 +1,9 @@
 /** The parameters of an algorithm, with their defaults and meaning. */
 import { Anchor, Collapse, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { written } from "@/view/typed.ts";
 import { ALGORITHMS, FORMS, type Parameter } from "./algorithms.ts";
-import { type Form, type Problems, type Program, PROGRAMS, written } from "./form.ts";
+import { type Form, type Problems, type Program, PROGRAMS } from "./form.ts";
 
 export interface FieldsProps {
   form: Form;

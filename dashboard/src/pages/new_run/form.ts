@@ -1,5 +1,6 @@
 /** The form of a new run: what is typed, what is wrong with it, and the configuration that it becomes. */
 import type { Json } from "@/database.ts";
+import { typedWhole, written } from "@/view/typed.ts";
 import { ALGORITHMS, parseParameter } from "./algorithms.ts";
 
 export type Config = Record<string, Json>;
@@ -86,8 +87,8 @@ export function configOf(form: Form): Written {
 }
 
 function wholeOf(text: string, low: number, high: number, wrong: (problem: string) => void): number | null {
-  const value = Number(text.replace(/[_,\s]/g, ""));
-  if (text.trim() && Number.isInteger(value) && value >= low && value <= high) return value;
+  const value = typedWhole(text);
+  if (value !== null && value >= low && value <= high) return value;
   wrong(
     high === Number.MAX_SAFE_INTEGER
       ? `a whole number from ${low} is expected`
@@ -236,11 +237,6 @@ function programForm(config: Config): Partial<Form> {
   };
 }
 
-/** A value as it is typed. */
-export function written(value: Json): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 /** "maze" becomes "maze (copy)", and that "maze (copy 2)". */
 export function copyName(name: string): string {
   const [, base = name, number] = /^(.*) \(copy(?: (\d+))?\)$/.exec(name) ?? [];
@@ -248,8 +244,13 @@ export function copyName(name: string): string {
   return `${base} (copy ${Number(number ?? 1) + 1})`;
 }
 
+/** How many runs the form makes. */
+export function countOf(form: Form): number {
+  return typedWhole(form.seeds) ?? 1;
+}
+
 /** The seeds of several runs, from the one that is given on. */
 export function seedsOf(form: Form): number[] {
-  const first = Number(form.seed || 0);
-  return Array.from({ length: Number(form.seeds) }, (_, place) => first + place);
+  const first = typedWhole(form.seed) ?? 0;
+  return Array.from({ length: countOf(form) }, (_, place) => first + place);
 }

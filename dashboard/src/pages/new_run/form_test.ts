@@ -53,7 +53,7 @@ Deno.test("a schedule, a frequency, a noise and a word are taken as Stable-Basel
 Deno.test("what is wrong is named by its field", () => {
   deepStrictEqual(problemsOf({ name: " " }), ["name"]);
   deepStrictEqual(problemsOf({ environment: "" }), ["environment"]);
-  for (const total_timesteps of ["", "0", "-1", "1.5", "many"]) {
+  for (const total_timesteps of ["", "0", "-1", "1.5", "many", "1,5", "1e400", "12345678901234567890"]) {
     deepStrictEqual(problemsOf({ total_timesteps }), ["total_timesteps"]);
   }
   deepStrictEqual(problemsOf({ n_envs: "2000", seed: "-1", evaluation_episodes: "0" }), [
@@ -61,7 +61,7 @@ Deno.test("what is wrong is named by its field", () => {
     "seed",
     "evaluation_episodes",
   ]);
-  for (const gamma of ["1.1", "null", "high", '"0.5"', "[]"]) {
+  for (const gamma of ["1.1", "1e-400", "null", "high", '"0.5"', "[]"]) {
     deepStrictEqual(problemsOf({ hyperparameters: { gamma } }), ["hyperparameters.gamma"], gamma);
   }
   deepStrictEqual(problemsOf({ hyperparameters: { target_kl: "null", normalize_advantage: "false" } }), []);

@@ -22,6 +22,7 @@ import { requestSweep } from "@/api/sweeps.ts";
 import { addRun, readTraining, type Training } from "@/api/training.ts";
 import { useAccess, useWhyNot } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
+import { AsJson } from "@/components/as_json.tsx";
 import { LaunchFields } from "@/components/jobs/launch_fields.tsx";
 import { EMPTY_LAUNCH, jobConfigOf } from "@/components/jobs/launch_form.ts";
 import { NoOrchestrator } from "@/components/jobs/no_orchestrator.tsx";
@@ -33,7 +34,7 @@ import { useView } from "@/view/url_state.ts";
 import { GYMNASIUM_IDS } from "../environment/editor.tsx";
 import { ALGORITHMS } from "./algorithms.ts";
 import { type FieldsProps, Hyperparameters, ProgramFields } from "./fields.tsx";
-import { configOf, EMPTY, type Form, formOf, seedsOf } from "./form.ts";
+import { configOf, countOf, EMPTY, type Form, formOf, seedsOf } from "./form.ts";
 
 /** What decides between trials with different seeds; the training service records it for every algorithm. */
 const METRIC = "rollout/ep_rew_mean";
@@ -73,28 +74,31 @@ function NewRun({ start, copied }: { start: Form; copied?: Training & { id: stri
   };
   const { config, problems } = useMemo(() => configOf(form), [form]);
   const hasProblems = Object.keys(problems).length > 0;
-  const isSweep = Number(form.seeds) > 1;
+  const count = countOf(form);
+  const isSweep = count > 1;
   const make = useMutation<string, Error>({
     mutationFn: async () => {
+      // The form may be changed while the answer is on its way.
+      const madeId = id.current;
       const environment = form.environment.trim() || null;
       const run = { name: form.name.trim(), algorithm: form.algorithm, environment, config };
       if (!isSweep) {
-        await addRun(id.current, run);
-        return `/runs/${id.current}?launch=true`;
+        await addRun(madeId, run);
+        return `/runs/${madeId}?launch=true`;
       }
       await requestSweep({
-        id: id.current,
-        name: `${run.name}, ${form.seeds} seeds`,
+        id: madeId,
+        name: `${run.name}, ${count} seeds`,
         method: "seeds",
         template: run,
         space: { seed: { values: seedsOf(form) } },
         metric: METRIC,
         direction: "maximize",
-        max_trials: Number(form.seeds),
-        max_concurrent: Number(form.seeds),
+        max_trials: count,
+        max_concurrent: count,
         job_config: jobConfigOf(launch),
       });
-      return `/sweeps/${id.current}`;
+      return `/sweeps/${madeId}`;
     },
     onSuccess: (place) => {
       refresher.everything();
@@ -141,18 +145,18 @@ function NewRun({ start, copied }: { start: Form; copied?: Training & { id: stri
             </>
           )}
         {isSweep && (
-          <Section title={`Launch of the ${form.seeds} runs`}>
+          <Section title={`Launch of the ${number(count)} runs`}>
             <Stack gap="sm">
               <LaunchFields form={launch} change={(changes) => setLaunch((last) => ({ ...last, ...changes }))} />
               <NoOrchestrator backend={launch.backend} />
             </Stack>
           </Section>
         )}
-        <Written config={config} />
+        <AsJson title="Configuration" value={config} />
         {make.error && <Alert color="red" role="alert" title="Nothing was made">{make.error.message}</Alert>}
         <Group gap="sm">
           <Button type="submit" loading={make.isPending} disabled={byRole !== null}>
-            {isSweep ? `Start ${number(Number(form.seeds))} runs` : "Create the run"}
+            {isSweep ? `Start ${number(count)} runs` : "Create the run"}
           </Button>
           <Text size="sm" c="dimmed" role="status">
             {byRole ?? (isTried && hasProblems
@@ -309,18 +313,5 @@ function TrainingFields({ form, change, problems }: FieldsProps) {
         onChange={({ currentTarget }) => change({ normalize: currentTarget.checked })}
       />
     </SimpleGrid>
-  );
-}
-
-/** The configuration as the run will have it. */
-function Written({ config }: { config: unknown }) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <div>
-      <Anchor component="button" type="button" size="sm" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        {isOpen ? "Configuration" : "Configuration as JSON…"}
-      </Anchor>
-      {isOpen && <pre className="om-agent-text">{JSON.stringify(config, null, 2)}</pre>}
-    </div>
   );
 }

@@ -41,6 +41,8 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
   const film = videos.find(isVideo);
   const player = useFilm(rollout.id, rollout.training_run_id, film !== undefined);
   const [follows, setFollows] = useState(true);
+  // In the archive of its run, and not loaded from there.
+  const isAway = rollout.training_runs?.archive_status === "archived" && outline.data?.turns === 0;
   const aside = (
     <>
       {rollout.request !== null && <RolloutActions rollouts={[actionable(rollout)]} onDone={leave} />}
@@ -56,7 +58,12 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
   );
   return (
     <>
-      <RolloutHead rollout={rollout} turns={outline.data?.turns} overrides={overrides.data} aside={aside} />
+      <RolloutHead
+        rollout={rollout}
+        turns={(isAway ? rollout.step_count : null) ?? outline.data?.turns}
+        overrides={overrides.data}
+        aside={aside}
+      />
       <Tabs value={view.tab} onChange={(tab) => change({ tab: tab ?? "turns" })} keepMounted={false}>
         <Tabs.List mb="sm">
           <Tabs.Tab value="turns">Turns</Tabs.Tab>
@@ -76,7 +83,9 @@ function OneRollout({ rollout, outline }: { rollout: Rollout; outline: ReturnTyp
                 />
               )}
               <Result rollout={rollout} />
-              <Found query={rewards}>{(components) => <Rewards components={components} />}</Found>
+              <Found query={rewards}>
+                {(components) => isAway && !components.length ? null : <Rewards components={components} />}
+              </Found>
               <Found query={validations}>
                 {(found) => <Validations rollout={rollout} validations={found} overrides={overrides.data ?? []} />}
               </Found>

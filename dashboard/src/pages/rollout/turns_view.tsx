@@ -4,7 +4,9 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "react-router";
 import type { Match, Outline, Rollout, Turn } from "@/api/rollout.ts";
 import { isUnfinished } from "@/api/queue.ts";
+import { LoadFromArchive } from "@/components/archived.tsx";
 import { Empty } from "@/components/states.tsx";
+import { queryClient } from "@/live/query.ts";
 import { KeyHelp } from "./keys.tsx";
 import { KeptOpen } from "./kept_open.ts";
 import { Minimap } from "./minimap.tsx";
@@ -107,7 +109,7 @@ export function TurnsView({ rollout, outline, view, change, player, follows }: P
         follow={isRunning ? follow : null}
         onHelp={() => setHelp(true)}
       />
-      {outline.turns === 0 ? <NoTurns isRunning={isRunning} /> : (
+      {outline.turns === 0 ? <NoTurns rollout={rollout} isRunning={isRunning} /> : (
         <div className={styles.with_map}>
           <Timeline
             listRef={list}
@@ -132,12 +134,23 @@ export function TurnsView({ rollout, outline, view, change, player, follows }: P
   );
 }
 
-function NoTurns({ isRunning }: { isRunning: boolean }) {
+function NoTurns({ rollout, isRunning }: { rollout: Rollout; isRunning: boolean }) {
   if (isRunning) return <Empty title="No turn yet">Turns appear here as they are recorded.</Empty>;
-  return (
+  const none = (
     <Empty title="No turns were recorded">
       The rollout ended without any; <Code>rollout.log_turn(observation=…, action=…)</Code> records one.
     </Empty>
+  );
+  if (rollout.training_runs?.archive_status !== "archived") return none;
+  return (
+    <LoadFromArchive
+      title="The turns are in the archive"
+      what={{ rollout_id: rollout.id }}
+      onLoaded={() => void queryClient.invalidateQueries({ queryKey: ["rollout", rollout.id] })}
+      nothing={none}
+    >
+      The run of this rollout was archived. Its verdicts and figures are here, and its turns are loaded on request.
+    </LoadFromArchive>
   );
 }
 

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
 import type { Run } from "@/api/run.ts";
 import { Copy, plain } from "@/components/agent_text.tsx";
+import { ArchivedBadge } from "@/components/archived.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { duration, number, percent, shortId } from "@/view/format.ts";
@@ -20,6 +21,7 @@ export function RunHead({ run }: { run: Run }) {
       aside={
         <>
           <StatusBadge status={run.shown_status} />
+          <ArchivedBadge status={run.archive_status} />
           <Visibility run={run} />
           <Copy text={run.id} what="Copy the run's id" />
         </>

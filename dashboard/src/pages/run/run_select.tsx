@@ -12,9 +12,10 @@ interface Props {
   /** Runs that cannot be chosen (again). */
   without: string[];
   onChoose: (id: string) => void;
+  size?: "xs" | "sm";
 }
 
-export function RunSelect({ label, without, onChoose }: Props) {
+export function RunSelect({ label, without, onChoose, size = "xs" }: Props) {
   const [search, setSearch] = useState("");
   const [isOpen, setIsOpen] = useState(false);
   const [wanted] = useDebouncedValue(search, 200);
@@ -25,8 +26,9 @@ export function RunSelect({ label, without, onChoose }: Props) {
   const choices = (found.data ?? []).filter((run) => !without.includes(run.id));
   return (
     <Select
-      size="xs"
-      w={200}
+      size={size}
+      w={size === "xs" ? 200 : 320}
+      maw="100%"
       searchable
       aria-label={label}
       placeholder={label}

@@ -5,6 +5,7 @@ import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
 import type { ListedRun } from "@/api/runs.ts";
 import { plain } from "@/components/agent_text.tsx";
+import { ArchivedBadge } from "@/components/archived.tsx";
 import { Ago } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { duration, number, percent, shortId, UNKNOWN } from "@/view/format.ts";
@@ -90,6 +91,7 @@ function NameCell({ run }: { run: ListedRun }) {
         <Text component={Link} to={`/runs/${run.id}`} size="sm" fw={550} truncate title={plain(run.name)}>
           {plain(run.name)}
         </Text>
+        <ArchivedBadge status={run.archive_status} />
         {run.visibility === "public" && <Badge size="xs" variant="outline" color="gray" c="dimmed">public</Badge>}
       </Group>
       {second && <Text size="xs" c="dimmed" truncate title={plain(second)}>{plain(second)}</Text>}

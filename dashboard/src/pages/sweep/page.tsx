@@ -97,10 +97,15 @@ function Head({ sweep }: { sweep: Sweep }) {
               done="The sweep has ended; trials that run end after their current step."
             />
           )}
+          <Button component={Link} to={`/sweeps/new?from=${sweep.id}`} size="compact-sm" variant="default">
+            Clone
+          </Button>
         </>
       }
     >
-      <Text size="sm" c="dimmed">{plain(facts.filter(Boolean).join(" · "))}</Text>
+      <Text size="sm" c="dimmed" lineClamp={2} style={{ overflowWrap: "anywhere" }}>
+        {plain(facts.filter(Boolean).join(" · "))}
+      </Text>
     </PageHead>
   );
 }
@@ -198,18 +203,22 @@ function Trials({ sweep, trials, best }: { sweep: Sweep; trials: Trial[]; best: 
   );
 }
 
+const MOST_IMPORTANCES = 12;
+
 /** Which parameters mattered, the most first. */
 function Importances({ importances }: { importances: unknown }) {
   const found = Object.entries((importances ?? {}) as Record<string, unknown>)
     .filter((entry): entry is [string, number] => typeof entry[1] === "number")
     .sort(([, a], [, b]) => b - a);
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? found : found.slice(0, MOST_IMPORTANCES);
   return (
     <Section title="Which parameters mattered">
       {found.length === 0
         ? <Text size="sm" c="dimmed">This is known once a few trials have ended with different results.</Text>
         : (
           <Stack gap={6}>
-            {found.map(([path, share]) => (
+            {shown.map(([path, share]) => (
               <Group key={path} gap="sm" wrap="nowrap">
                 <Text size="sm" w={180} truncate title={plain(path)} style={{ flex: "none", maxWidth: "45%" }}>
                   {plain(shortName(path))}
@@ -223,6 +232,17 @@ function Importances({ importances }: { importances: unknown }) {
                 <Text size="sm" w={48} ta="right">{percent(share, 0)}</Text>
               </Group>
             ))}
+            {found.length > shown.length && (
+              <Anchor
+                component="button"
+                type="button"
+                size="sm"
+                ta="left"
+                onClick={() => setWhole(true)}
+              >
+                Show all {number(found.length)}
+              </Anchor>
+            )}
           </Stack>
         )}
     </Section>

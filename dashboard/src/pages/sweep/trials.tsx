@@ -158,7 +158,11 @@ function Parameter({ value }: { value: unknown }) {
   if (value === undefined) return UNKNOWN;
   if (typeof value === "number") return number(value);
   const word = plain(wordOf(value));
-  return <Text span size="sm" truncate maw={180} display="inline-block" title={word}>{word}</Text>;
+  return (
+    <Text span size="sm" truncate maw={180} display="inline-block" title={word} style={{ verticalAlign: "bottom" }}>
+      {word}
+    </Text>
+  );
 }
 
 interface HeadingProps {
@@ -172,7 +176,7 @@ function Heading({ label, isNumber, sort, press }: HeadingProps) {
   return (
     <Table.Th aria-sort={sort} className={isNumber ? classes.number : undefined}>
       <button type="button" className={classes.sort} onClick={press} title={plain(label)}>
-        {plain(label)} {sort === "ascending" ? "↑" : sort === "descending" ? "↓" : ""}
+        <span>{plain(label)}</span> {sort === "ascending" ? "↑" : sort === "descending" ? "↓" : ""}
       </button>
     </Table.Th>
   );

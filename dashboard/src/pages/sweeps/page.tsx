@@ -17,7 +17,10 @@ export default function SweepsPage() {
   const { person } = useAccess();
   return (
     <>
-      <PageHead title="Sweeps" />
+      <PageHead
+        title="Sweeps"
+        aside={person && <Button component={Link} to="/sweeps/new" size="compact-sm">New sweep</Button>}
+      />
       {person ? <Sweeps /> : (
         <Empty title="Sweeps are for members">
           <Link to="/sign-in">Sign in</Link> to see them.
@@ -38,9 +41,8 @@ function Sweeps() {
   if (sweeps.length === 0) {
     return (
       <Empty title="No sweep yet">
-        A sweep tries values of a run’s parameters, or several seeds of one configuration.{" "}
-        <Link to="/runs/new">A new run</Link> with more than one seed is one; searches are started by{" "}
-        <Code>openmanus-rl sweeps new</Code>.
+        A sweep tries values of a run’s parameters: <Link to="/sweeps/new">start one</Link>, or with{" "}
+        <Code>openmanus-rl sweeps new</Code>. A <Link to="/runs/new">new run</Link> with more than one seed is one, too.
       </Empty>
     );
   }

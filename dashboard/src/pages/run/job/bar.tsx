@@ -114,7 +114,10 @@ function Actions({ run, job, training, launch }: ActionsProps) {
       )}
       {canLaunch && <WriteButton size="compact-sm" whyNot={mine} onClick={launch}>Launch</WriteButton>}
       {training.isTrainable && (
-        <Button component={Link} to={`/runs/new?from=${run.id}`} size="compact-sm" variant="default">Clone</Button>
+        <>
+          <Button component={Link} to={`/sweeps/new?run=${run.id}`} size="compact-sm" variant="default">Sweep</Button>
+          <Button component={Link} to={`/runs/new?from=${run.id}`} size="compact-sm" variant="default">Clone</Button>
+        </>
       )}
     </span>
   );

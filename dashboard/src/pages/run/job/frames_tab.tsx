@@ -20,8 +20,8 @@ export function FramesTab({ run }: { run: Run }) {
   const query = useLive(run.id, ["frame steps", run.id], (signal) => frameSteps(run.id, signal));
   return (
     <Found query={query} what="Reading the frames">
-      {({ steps, total }) =>
-        steps.length > 0 ? <Frames run={run} steps={steps} total={total} /> : (
+      {({ steps, total, timeline }) =>
+        steps.length > 0 ? <Frames {...{ run, steps, total, timeline }} /> : (
           <Empty title="No frames yet">
             Training keeps one every <Code>FRAME_INTERVAL</Code>{" "}
             steps, 1,000 unless a launch says otherwise, where the environment can be drawn.
@@ -31,14 +31,17 @@ export function FramesTab({ run }: { run: Run }) {
   );
 }
 
-/** Frames do not change: what is read of them is kept, whatever else the run does. */
-function usePages(runId: string, steps: number[], wanted: number[]): (place: number) => Frame | undefined {
+/** On one timeline frames do not change: what is read of them is kept, whatever else the run does. */
+function usePages(
+  { run, steps, timeline }: FramesProps,
+  wanted: number[],
+): (place: number) => Frame | undefined {
   const answers = useLiveMany(wanted.map((page) => {
     const some = steps.slice(page * PAGE, (page + 1) * PAGE);
     return {
-      subject: `frames of ${runId}`,
-      key: ["frames", runId, some],
-      read: (signal: AbortSignal) => readFrames(runId, some, signal),
+      subject: `frames of ${run.id}`,
+      key: ["frames", run.id, timeline, some],
+      read: (signal: AbortSignal) => readFrames(run.id, some, signal),
     };
   }));
   return useCallback((place: number) => {
@@ -47,7 +50,15 @@ function usePages(runId: string, steps: number[], wanted: number[]): (place: num
   }, [answers, steps, wanted]);
 }
 
-function Frames({ run, steps, total }: { run: Run; steps: number[]; total: number }) {
+interface FramesProps {
+  run: Run;
+  steps: number[];
+  total: number;
+  timeline: number;
+}
+
+function Frames(props: FramesProps) {
+  const { steps, total } = props;
   const [view, change] = useView({ frame: null as string | null });
   const last = steps.length - 1;
   // Unless one is chosen the latest is shown, as they come.
@@ -69,7 +80,7 @@ function Frames({ run, steps, total }: { run: Run; steps: number[]; total: numbe
   const items = list.getVirtualItems();
   const pages = [...new Set(items.map(({ index }) => Math.floor(index / PAGE)))].join();
   const wanted = useMemo(() => pages.split(",").filter(Boolean).map(Number), [pages]);
-  const frameAt = usePages(run.id, steps, wanted);
+  const frameAt = usePages(props, wanted);
   useEffect(() => list.scrollToIndex(place, { align: "auto" }), [list, place]);
 
   const pressed = (event: KeyboardEvent) => {

@@ -14,7 +14,8 @@ import pytest
 from storage3.exceptions import StorageApiError
 from supabase import Client
 
-from .process import Gateway, eventually
+from ..process import Gateway, eventually
+from .conftest import Stored
 
 MEBIBYTE = 1024 * 1024
 TEXT = {"content-type": "text/plain"}
@@ -37,16 +38,13 @@ def refusal(call: Any) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("size", [1001, 70_000, 20 * MEBIBYTE])
-def test_a_file_over_the_limit_is_413_and_leaves_nothing(
-    gateway: Gateway, admin: Client, bucket: str, size: int
-) -> None:
+def test_a_file_over_the_limit_is_413_and_leaves_nothing(stored: Stored, admin: Client, bucket: str, size: int) -> None:
     files = admin.storage.from_(bucket)
     files.upload("fits.txt", b"x" * 1000, TEXT)
-    before = sorted(gateway.settings.storage_dir.rglob("*"))
+    before = stored.contents()
     assert refusal(lambda: files.upload("big.txt", b"x" * size, TEXT)) == ("413", "Payload too large")
     assert not files.exists("big.txt")
-    after = [path for path in gateway.settings.storage_dir.rglob("*") if path.is_file()]
-    assert sorted(after) == [path for path in before if path.is_file()]
+    assert (stored.contents(), stored.unfinished()) == (before, [])
 
 
 def test_a_stream_of_unknown_length_is_cut_off_at_the_limit(gateway: Gateway, http: httpx.Client, bucket: str) -> None:
@@ -158,7 +156,11 @@ def test_three_hundred_megabytes_up_and_down_do_not_grow_the_gateway(
     admin.storage.delete_bucket(name)
 
 
-def test_an_interrupted_upload_leaves_no_object_and_no_file(gateway: Gateway, admin: Client, bucket: str) -> None:
+def test_an_interrupted_upload_leaves_no_object_and_no_file(
+    gateway: Gateway, stored: Stored, admin: Client, bucket: str
+) -> None:
+    before = stored.contents()
+
     def torn() -> Iterator[bytes]:
         yield b"x" * 500
         raise RuntimeError("the client went away")
@@ -169,4 +171,6 @@ def test_an_interrupted_upload_leaves_no_object_and_no_file(gateway: Gateway, ad
         httpx.post(url, content=torn(), headers=headers)
     admin.storage.from_(bucket).upload("after.txt", b"x", TEXT)
     assert not admin.storage.from_(bucket).exists("torn.txt")
-    eventually(lambda: not list(gateway.settings.storage_dir.rglob("*.uploading")))
+    eventually(lambda: not stored.unfinished())
+    admin.storage.from_(bucket).remove(["after.txt"])
+    assert stored.contents() == before
