@@ -27,7 +27,8 @@ from tests.support.postgres_server import Server
 
 SUPABASE_CLI_VERSION = "3.1.0"
 POSTGRES_17_VERSION = "17.10.0-beta.17"
-# Each process starts servers of its own: beyond this, they cost more than they save.
+# Tests wait more than half of their time, so that a core has work for more than one process; but each process starts
+# servers of its own, and beyond four they cost more than they save.
 MAX_PROCESSES = 4
 
 # Whatever these hold would lead a test to the user's own data.
@@ -37,8 +38,8 @@ _given = {name: value for name, value in os.environ.items() if name.startswith(_
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes `-n auto` means: one a core, but no more than one where all would share a given stack."""
-    return 0 if "SUPABASE_URL" in _given else min(os.cpu_count() or 1, MAX_PROCESSES)
+    """Say how many processes `-n auto` means: one more than cores, but only one where all would share a given stack."""
+    return 0 if "SUPABASE_URL" in _given else min((os.cpu_count() or 1) + 1, MAX_PROCESSES)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from openmanus_rl.errors import StackError
 from openmanus_rl.local.admin import Admin
@@ -46,11 +46,36 @@ def relocate(connection: PostgresConnection, location: str | None) -> None:
         )
 
 
+def announce(connection: PostgresConnection, versions: Iterable[str]) -> None:
+    """Say which contents a restore is about to write: should it be killed, the gateway's sweep removes them."""
+    if _has_location(connection):
+        connection.execute(
+            "insert into storage.unreferenced_versions (version, is_discarded, had_object, collect_after)"
+            " select v, false, false, now() + interval '7 days' from unnest(%s::text[]) v",
+            [list(versions)],
+        )
+
+
+def rename(connection: PostgresConnection, renamed: Mapping[str, str]) -> None:
+    """Give the objects of a restored database the versions that their contents were written as."""
+    connection.execute(
+        "update storage.objects o set version = r.written"
+        " from unnest(%s::text[], %s::text[]) r (dumped, written) where o.version = r.dumped",
+        [list(renamed), list(renamed.values())],
+    )
+    if _has_location(connection):
+        # Nobody writes them any more: whoever did was connected to the database of then.
+        connection.execute(
+            b"update storage.unreferenced_versions set is_discarded = true, had_object = false, collect_after = now()"
+        )
+
+
 def discard(connection: PostgresConnection, versions: Iterable[str]) -> None:
     """Leave contents that no object has to the gateway's sweep."""
     connection.execute(
         "insert into storage.unreferenced_versions (version, is_discarded, had_object, collect_after)"
-        " select v, true, false, now() from unnest(%s::text[]) v on conflict (version) do nothing",
+        " select v, true, false, now() from unnest(%s::text[]) v"
+        " on conflict (version) do update set is_discarded = true, had_object = false, collect_after = now()",
         [list(versions)],
     )
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,15 @@ from openmanus_rl.local.admin import Admin
 from openmanus_rl.local.archive import HashedStream
 from openmanus_rl.local.assets import find_assets
 from openmanus_rl.local.backup import VERSIONS, BackupProgress
-from openmanus_rl.local.contents import contents_elsewhere, current_location, discard, relocate, unswept
+from openmanus_rl.local.contents import (
+    announce,
+    contents_elsewhere,
+    current_location,
+    discard,
+    relocate,
+    rename,
+    unswept,
+)
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.owner import note_operation
 from openmanus_rl.transport.contents import GatewayContents
@@ -38,24 +47,29 @@ def restore_backup(
     require_readable(path, manifest)
     mark = os.urandom(4).hex()
     new, old = f"{_NEW}{mark}", f"{_OLD}{mark}"
+    # New names: the gateway may at this moment be removing contents that were deleted since the backup.
+    renamed = {version: str(uuid.uuid4()) for version in stored_versions(manifest)}
     with _alone(admin) as outside:
         _clear_left_over(home, admin, outside)
         location = current_location(admin)
         outside.execute(f"create database {new} template template0".encode())
         try:
             progress.phase("Loading the database and the files", path.stat().st_size)
-            _load(home, admin, path, new, manifest, moved=progress.moved)
+            with admin.session(attempt="restore the stored files") as connection:
+                announce(connection, renamed.values())
+            _load(home, admin, path, new, manifest, renamed, moved=progress.moved)
             progress.phase("Checking what was loaded")
             _compare(admin, new, manifest)
             migrations.migrate(admin.url(new), folder=find_assets().migrations, place=f"the database in {path}")
             with admin.session(new, attempt="restore the database") as connection:
+                rename(connection, renamed)
                 relocate(connection, location)
                 note_operation(connection, "record.restored")
             _copy_properties(outside, new)
             progress.phase("Swapping the databases")
             _swap(admin, outside, new=new, old=old)
         except BaseException:
-            _undo(home, admin, new, manifest)
+            _undo(home, admin, new, renamed.values())
             raise
         _finish(home, admin, outside, old)
     return {"rows": sum(manifest["rows"].values()), "files": len(stored_versions(manifest))}
@@ -96,7 +110,16 @@ def _alone(admin: Admin) -> Iterator[PostgresConnection]:
         yield connection
 
 
-def _load(home: Home, admin: Admin, path: Path, new: str, manifest: dict[str, Any], *, moved: archive.Moved) -> None:
+def _load(
+    home: Home,
+    admin: Admin,
+    path: Path,
+    new: str,
+    manifest: dict[str, Any],
+    renamed: Mapping[str, str],
+    *,
+    moved: archive.Moved,
+) -> None:
     _make_roles(admin, manifest["roles"])
     elsewhere = contents_elsewhere(home, admin)
     try:
@@ -104,7 +127,7 @@ def _load(home: Home, admin: Admin, path: Path, new: str, manifest: dict[str, An
             if name == archive.DATABASE:
                 _load_database(admin, new, content, keeps_owners=not manifest.get("external"))
             elif match := archive.STORED.fullmatch(name):
-                _store(home, elsewhere, match[1], content)
+                _store(home, elsewhere, renamed[match[1]], content)
             else:
                 content.drain()
                 continue
@@ -140,7 +163,7 @@ def _load_database(admin: Admin, new: str, content: HashedStream, *, keeps_owner
 
 
 def _store(home: Home, elsewhere: GatewayContents | None, version: str, content: HashedStream) -> None:
-    """Write a stored file; the content of a version never changes, so an existing file is the same."""
+    """Write a stored file, in the store or in the home."""
     if elsewhere is not None:
         elsewhere.write(version, content.blocks())
         return
@@ -236,12 +259,12 @@ def _finish(home: Home, admin: Admin, outside: PostgresConnection, old: str) -> 
     _remove_unreferenced(home, admin, named_before)
 
 
-def _undo(home: Home, admin: Admin, new: str, manifest: dict[str, Any]) -> None:
+def _undo(home: Home, admin: Admin, new: str, written: Iterable[str]) -> None:
     """Remove what a failed restore had loaded; if Postgres is unreachable, the next restore does it."""
     with suppress(OpenManusError):
         with admin.session(_OUTSIDE, attempt="remove a failed restore") as connection:
             connection.execute(f"drop database if exists {new} with (force)".encode())
-        _remove_unreferenced(home, admin, set(stored_versions(manifest)))
+        _remove_unreferenced(home, admin, set(written))
 
 
 def _remove_unreferenced(home: Home, admin: Admin, versions: set[str]) -> None:

@@ -259,7 +259,10 @@ def test_stopping_and_ending_jobs_at_once_do_not_deadlock(db: Connection, connec
     claims = call(db, "claim_jobs", orchestrator_id=mine, wanted=100, lease_seconds=60)["claims"]
     for claim in claims:
         call(db, "update_job", lease_id=claim["lease_id"], changes={"status": "running"})
-    db.execute("update public.training_runs set status = 'running' where status = 'pending'")
+    db.execute(
+        "update public.training_runs set status = 'running'"
+        " where id in (select training_run_id from public.jobs) and status = 'pending'"
+    )
     ending, stopping, logging = connect(), connect(), connect()
 
     def end() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import pytest
 
 from openmanus_rl.local.assets import find_deno
 from openmanus_rl.sandboxes.spec import parse_spec
+from tests.conftest import clean_env
 
 from .api import Database, Functions, refused
 from .conftest import Callers
@@ -155,11 +155,10 @@ def started(stack: Any, servers: tuple[Servers, int, int]) -> Iterator[Callable[
             "FIRECRAWL_API_KEY": KEY,
             "FIRECRAWL_API_URL": f"http://127.0.0.1:{firecrawl}/",
         }
-        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "DENO_DIR") if name in os.environ}
         command = [find_deno(), "run", "--quiet", "--no-config", "--no-lock", "--allow-net=127.0.0.1", "--allow-env"]
         process = subprocess.Popen(
             [*command, str(script), str(papers), json.dumps(NAMES)],
-            env=inherited | variables | settings,
+            env=clean_env(**variables | settings),
             stdout=subprocess.PIPE,
             text=True,
         )

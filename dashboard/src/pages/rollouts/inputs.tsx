@@ -1,7 +1,7 @@
 /** Controls that write to the URL when one has finished typing. */
 import { CloseButton, Group, NumberInput, Select, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback, useDebouncedValue } from "@mantine/hooks";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { runChoices, runName } from "@/api/rollouts.ts";
 import { useLive } from "@/live/query.ts";
 
@@ -10,8 +10,16 @@ const TYPING_MS = 400;
 /** A draft that follows its value, and becomes it when nobody types any more. */
 function useDraft(value: string | null, apply: (value: string | null) => void) {
   const [draft, setDraft] = useState(value ?? "");
-  const later = useDebouncedCallback((text: string) => apply(text || null), { delay: TYPING_MS, flushOnUnmount: true });
+  const written = useRef(value);
+  const write = (text: string) => {
+    written.current = text || null;
+    apply(written.current);
+  };
+  const later = useDebouncedCallback(write, { delay: TYPING_MS, flushOnUnmount: true });
   useEffect(() => {
+    // This field's own writing comes back: what has been typed since is newer.
+    if (value === written.current) return;
+    written.current = value;
     // What is still to be written is older than this: a field repeats its text when it loses the focus to "Clear filters".
     later.cancel();
     setDraft(value ?? "");
