@@ -74,6 +74,7 @@ def test_the_snippets_that_are_not_run_are_few_and_name_what_exists() -> None:
         ("server.md", "bash"),
         ("server.md", "bash"),
         ("settings.md", "bash"),
+        ("skypilot.md", "bash"),
         ("team.md", "bash"),
         ("team.md", "bash"),
         ("team.md", "bash"),

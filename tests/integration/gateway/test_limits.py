@@ -194,9 +194,9 @@ def test_what_a_compressed_body_becomes_is_limited_too(
     ("encoding", "body", "status"),
     [
         ("br", b"{}", 415),
-        ("gzip, gzip", gzip.compress(b"{}"), 415),
+        ("gzip, gzip", gzip.compress(b"{}", mtime=0), 415),
         ("gzip", b'{"value": 1}', 400),
-        ("gzip", gzip.compress(b'{"value": 1}')[:-5], 400),
+        ("gzip", gzip.compress(b'{"value": 1}', mtime=0)[:-5], 400),
         ("gzip", b"", 400),
     ],
 )

@@ -26,7 +26,7 @@ from openmanus_rl.local import launch, watch
 watch._PAUSE_SECONDS = watch._PAUSE_AFTER_SILENCE_SECONDS = 0.3
 watch._ANSWER_TIMEOUT_SECONDS = 2.0
 watch._POSTGRES_SILENCE_SECONDS = 4.0
-launch._MENDING_SECONDS = launch.SILENCE_SECONDS = 2.0
+launch._RECOVERY_SECONDS = launch.SILENCE_SECONDS = 2.0
 from openmanus_rl.cli import main
 main()
 """
