@@ -27,14 +27,17 @@ _STDOUT, _STDERR = 1, 2
 _FIRST_POLL_SECONDS = 0.02
 _POLL_SECONDS = 0.25
 _GRACE_SECONDS = 0.2
-# The engine can't end what it started with exec. In the container, /proc tells which processes carry the mark.
+# The engine can't end what it started with exec. In the container, /proc tells which processes carry the mark. One look
+# that finds none is not enough: all that it listed may have ended by themselves, and have started others since.
 _END_SCRIPT = """
-for n in 1 2 3 4 5 6 7 8 9; do
-  found=
+looks=0
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
+  looks=$((looks + 1))
   for folder in /proc/[0-9]*; do
-    if grep -qz "^$MARK$" "$folder/environ" 2>/dev/null; then kill -9 "${folder#/proc/}"; found=1; fi
+    if grep -qz "^$MARK$" "$folder/environ" 2>/dev/null; then kill -9 "${folder#/proc/}"; looks=0; fi
   done
-  [ "$found" ] || exit 0
+  [ "$looks" -lt 3 ] || exit 0
+  [ "$looks" = 0 ] || sleep 0.05 2>/dev/null || sleep 1
 done
 exit 1
 """

@@ -19,6 +19,8 @@ __all__ = ["end_marked", "find_marks"]
 
 _GUARD_SECONDS = 5.0
 _END_SECONDS = 10.0
+# One look that finds none is not enough: all that it listed may have ended by themselves, and have started others since.
+_LOOKS = 3
 
 
 def end_marked(variable: str, value: str) -> None:
@@ -31,9 +33,12 @@ def end_marked(variable: str, value: str) -> None:
                 # It also ends those below it that dropped the mark from their environment.
                 process.terminate()
                 has_guard = True
-    while found := list(_find(variable, value)):
+    looks = 0
+    while looks < _LOOKS:
+        found = list(_find(variable, value))
+        looks = 0 if found else looks + 1
         elapsed = time.monotonic() - start
-        if elapsed > _END_SECONDS:
+        if found and elapsed > _END_SECONDS:
             raise SandboxError(f"processes do not end: {[process.pid for process in found]}")
         if not has_guard or elapsed > _GUARD_SECONDS:
             # Stop them all first: else each could start another while the next is killed.

@@ -146,12 +146,11 @@ class SkyPilotBackend:
     def _request(self, kind: Kind, name: str) -> Request | None:
         if name in self._ended_launches:
             return self._ended_launches[name]
+        return self._answers.keep(f"request {name}", _KEEP_SECONDS, lambda: self._find_request(kind, name))
+
+    def _find_request(self, kind: Kind, name: str) -> Request | None:
         noted = self._notes(name).read("launch")
-        request = self._answers.keep(
-            f"request {name}",
-            _KEEP_SECONDS,
-            lambda: self._sky().find_request(kind, name, noted["request"] if noted else None),
-        )
+        request = self._sky().find_request(kind, name, noted["request"] if noted else None)
         if request is not None and not request.is_under_way:
             self._ended_launches[name] = request
             # What was listed may be older than the end of the launch.

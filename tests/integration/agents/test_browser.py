@@ -211,7 +211,7 @@ def test_a_script_that_does_not_fit_the_page_says_where(sandbox: LocalSandbox) -
             "scripted",
             sandbox,
             rollout=rollout,
-            action_timeout_seconds=0.5,
+            action_timeout_seconds=5,  # A page needs some, too, on a busy machine.
             script=script({"goto": "/"}, {"click": "#no"}),
         )
     assert rollout.turns[1]["tool_calls"][0]["success"] is False

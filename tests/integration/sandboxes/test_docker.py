@@ -177,7 +177,7 @@ def test_a_command_ends_at_its_time_limit_with_all_that_it_started(
 
 
 def test_a_fork_bomb_ends_at_the_time_limit_and_the_container_goes_on(shell: DockerSandbox) -> None:
-    done = shell.run("bomb() { bomb | bomb & }; bomb; sleep 600", timeout_seconds=2)
+    done = shell.run("bomb() { bomb | bomb & }; bomb; exec sleep 600", timeout_seconds=2)
 
     assert done.timed_out
     assert b"fork" in done.stderr
@@ -190,7 +190,7 @@ def test_without_rights_a_fork_bomb_is_ended_or_its_container_is_stopped(
     monkeypatch.setattr(_docker_commands, "can_enter_namespaces", lambda: False)
 
     try:
-        shell.run("bomb() { bomb | bomb & }; bomb; sleep 600", timeout_seconds=1)
+        shell.run("bomb() { bomb | bomb & }; bomb; exec sleep 600", timeout_seconds=1)
         bombs = count_processes(shell, "sh") - 2  # The one that counts, and its pipe.
     except SandboxError:
         shell._containers["main"].reload()
