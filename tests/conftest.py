@@ -38,8 +38,8 @@ _given = {name: value for name, value in os.environ.items() if name.startswith(_
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes `-n auto` means: one more than cores, but only one where all would share a given stack."""
-    return 0 if "SUPABASE_URL" in _given else min((os.cpu_count() or 1) + 1, MAX_PROCESSES)
+    """Say how many processes `-n auto` means: two more than cores, but only one where all would share a given stack."""
+    return 0 if "SUPABASE_URL" in _given else min((os.cpu_count() or 1) + 2, MAX_PROCESSES)
 
 
 @dataclass(frozen=True)
