@@ -28,7 +28,7 @@ _FIRST_POLL_SECONDS = 0.02
 _POLL_SECONDS = 0.25
 _GRACE_SECONDS = 0.2
 # The engine can't end what it started with exec. In the container, /proc tells which processes carry the mark. One look
-# that finds none is not enough: all that it listed may have ended by themselves, and have started others since.
+# that finds none is not enough: all that it listed may have ended by themselves, after they started others.
 _END_SCRIPT = """
 looks=0
 for n in 1 2 3 4 5 6 7 8 9 10 11 12; do

@@ -19,7 +19,7 @@ __all__ = ["end_marked", "find_marks"]
 
 _GUARD_SECONDS = 5.0
 _END_SECONDS = 10.0
-# One look that finds none is not enough: all that it listed may have ended by themselves, and have started others since.
+# One look that finds none is not enough: all that it listed may have ended by themselves, after they started others.
 _LOOKS = 3
 
 
