@@ -11,19 +11,24 @@ import json
 import os
 import platform
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import deno
 import pytest
 
+from openmanus_rl.local.home import Home
+from openmanus_rl.local.launch import find_running
 from tests.support.postgres_server import Server
+from tests.support.proxies import Proxy, free_port, make_certificate
 
 SUPABASE_CLI_VERSION = "3.1.0"
 POSTGRES_17_VERSION = "17.10.0-beta.17"
@@ -124,7 +129,8 @@ def stack(
 ) -> Iterator[RunningStack]:
     """One Supabase for the whole session: the one that the environment names, else one of this machine.
 
-    It is embedded; with OPENMANUS_RL_TEST_DATABASE=15 (or 17) it is on a Postgres of that version, as an ordinary role.
+    It is embedded; with OPENMANUS_RL_TEST_DATABASE=15 (or 17) it is on a Postgres of that version, as an ordinary role,
+    and with OPENMANUS_RL_TEST_PROXY=nginx (or caddy) it is a team's server, known by what its proxy shows of it.
     """
     home = homes / "stack"
     home.mkdir()
@@ -132,6 +138,9 @@ def stack(
         yield _given_stack(home)
         return
     with ExitStack() as opened:
+        if program := _given.get("OPENMANUS_RL_TEST_PROXY"):
+            yield _proxied_stack(opened, program, home)
+            return
         env, options = clean_env(OPENMANUS_RL_HOME=str(home)), []
         with one_at_a_time():
             if version := _given.get("OPENMANUS_RL_TEST_DATABASE"):
@@ -218,6 +227,32 @@ def _given_stack(home: Path) -> RunningStack:
     missing = {"SUPABASE_ANON_KEY", "SUPABASE_SERVICE_ROLE_KEY", "DATABASE_URL"} - _given.keys()
     assert not missing, f"SUPABASE_URL is set for the tests, so {', '.join(sorted(missing))} must be as well"
     return _stack(_given, home)
+
+
+def _proxied_stack(opened: ExitStack, program: str, home: Path) -> RunningStack:
+    """Start a server and its proxy; of the environment, only the way through the proxy is known."""
+    folder = home.parent / "proxy"
+    folder.mkdir()
+    # For every program that a test starts, beside the authorities that it trusts already.
+    trusted = Path(os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile or os.devnull)
+    (folder / "trusted.pem").write_bytes(trusted.read_bytes() + make_certificate(folder).read_bytes())
+    opened.enter_context(pytest.MonkeyPatch.context()).setenv("SSL_CERT_FILE", str(folder / "trusted.pem"))
+    port, server_port = free_port(), free_port()
+    url, env = f"https://localhost:{port}", clean_env(OPENMANUS_RL_HOME=str(home))
+    command = [sys.executable, "-m", "openmanus_rl", "serve", "--public-url", url, "--port", str(server_port)]
+    server = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.DEVNULL)
+    opened.callback(server.wait)
+    opened.callback(server.terminate)
+    while (info := find_running(Home(home))) is None:
+        assert server.poll() is None, f"{' '.join(command)} ended"
+        time.sleep(0.2)
+    proxy = Proxy(program, folder / program, port=port, server_port=server_port)
+    opened.callback(proxy.stop)
+    proxy.start()
+    names = {"SUPABASE_ANON_KEY": info.publishable_key, "SUPABASE_SERVICE_ROLE_KEY": info.secret_key}
+    stack = _stack({"SUPABASE_URL": url, "DATABASE_URL": info.database_url, **names}, home)
+    elsewhere = {"OPENMANUS_RL_HOME": str(folder / "elsewhere")}
+    return replace(stack, env={name: value for name, value in stack.env.items() if name != "DATABASE_URL"} | elsewhere)
 
 
 def _stack(values: dict[str, str], home: Path) -> RunningStack:

@@ -67,7 +67,7 @@ def _kept_session() -> list[Any]:
 def signed_in(browser: Browser, sign_in_link: Callable[[], str], _kept_session: list[Any]) -> Any:
     """What a browser holds after it opened the printed link."""
     if not _kept_session:
-        context = browser.new_context()
+        context = browser.new_context(ignore_https_errors=True)
         page = context.new_page()
         page.goto(sign_in_link())
         page.get_by_role("heading", name="Runs", exact=True).wait_for()
@@ -89,6 +89,7 @@ def open_context(browser: Browser, stack: Any, signed_in: Any) -> Iterator[Calla
             viewport=PHONE if phone else DESKTOP,
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
+            ignore_https_errors=True,  # A proxy of the tests is its own authority.
             **options,
         )
         context.set_default_timeout(WAIT_MS)
@@ -144,7 +145,7 @@ def check(page: Page, axe: Callable[[Page], None]) -> None:
 @pytest.fixture
 def data(stack: Any) -> Iterator[TrainingData]:
     """Begin without jobs and sweeps, and leave none to the next test."""
-    made = TrainingData(stack.env)
+    made = TrainingData(stack.env, stack.database_url)
     made.clear()
     yield made
     made.clear()
@@ -180,4 +181,5 @@ def embedded_env(stack: Any) -> dict[str, str]:
     """The environment of someone at the stack's machine who set nothing, or the database alone if it is external."""
     # Without the address: that names a project somewhere, and its dashboard could be anywhere.
     left_out = ("SUPABASE_",) if (stack.home / "databases").exists() else ("SUPABASE_", "DATABASE_URL")
-    return {name: value for name, value in stack.env.items() if not name.startswith(left_out)}
+    at_home = stack.env | {"OPENMANUS_RL_HOME": str(stack.home)}
+    return {name: value for name, value in at_home.items() if not name.startswith(left_out)}

@@ -71,7 +71,7 @@ def _empty_queue(stack: Any) -> Iterator[None]:
 
 
 def clear_queue(stack: Any) -> None:
-    with psycopg.connect(stack.env["DATABASE_URL"], autocommit=True) as db:
+    with psycopg.connect(stack.database_url, autocommit=True) as db:
         db.execute("select set_config('openmanus_rl.leases', 'queue', false)")
         db.execute("delete from public.rollouts where request is not null")
         db.execute("delete from public.workers")
@@ -224,7 +224,7 @@ def test_the_queue_shows_what_waits_what_runs_where_and_how_the_workers_are(
 
     busy, silent = Worker("busy-worker"), Worker("silent-worker")
     assert busy.claim() == [urgent["id"]]
-    with psycopg.connect(stack.env["DATABASE_URL"], autocommit=True) as db:
+    with psycopg.connect(stack.database_url, autocommit=True) as db:
         db.execute("update public.workers set heartbeat_at = now() - interval '1 hour' where id = %s", [silent.id])
     expect(running).to_contain_text("busy-worker")
     expect(running.get_by_role("row").filter(has_text="oracle")).to_contain_text("provisioning")

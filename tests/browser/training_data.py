@@ -36,9 +36,9 @@ def picture(text: str, *, size: tuple[int, int] = (96, 72)) -> bytes:
 class TrainingData:
     """Writes by the database's own functions."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+    def __init__(self, env: dict[str, str], database_url: str) -> None:
         self._env = env
-        self.db = psycopg.connect(env["DATABASE_URL"], autocommit=True, row_factory=dict_row)
+        self.db = psycopg.connect(database_url, autocommit=True, row_factory=dict_row)
         self._orchestrator: str | None = None
 
     def call(self, function: str, **arguments: Any) -> Any:

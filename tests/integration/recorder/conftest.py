@@ -45,7 +45,7 @@ def server(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
     """A Supabase of which only the HTTP address is known, and which can be made to fail."""
     with faulty_supabase(recorder_env["SUPABASE_URL"]) as state:
         monkeypatch.setenv("SUPABASE_URL", state.url)
-        monkeypatch.delenv("DATABASE_URL")
+        monkeypatch.delenv("DATABASE_URL", raising=False)
         monkeypatch.setenv("OPENMANUS_RL_REQUEST_TIMEOUT_SECONDS", "1")
         yield state
 

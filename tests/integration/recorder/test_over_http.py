@@ -48,7 +48,7 @@ def proxy(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iter
     """A proxy before a Supabase of which only the HTTP address is known."""
     with fault_proxy(recorder_env["SUPABASE_URL"]) as proxy:
         monkeypatch.setenv("SUPABASE_URL", proxy.url)
-        monkeypatch.delenv("DATABASE_URL")
+        monkeypatch.delenv("DATABASE_URL", raising=False)
         yield proxy
 
 

@@ -28,9 +28,10 @@ pytestmark = pytest.mark.usefixtures("recorder_env")
 @pytest.fixture(params=["copy", "http"])
 def way(request: pytest.FixtureRequest, recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways into the database: straight into Postgres, and over HTTP."""
-    assert "DATABASE_URL" in recorder_env
+    if request.param == "copy" and "DATABASE_URL" not in recorder_env:
+        pytest.skip("only the way through the proxy is known")
     if request.param == "http":
-        monkeypatch.delenv("DATABASE_URL")
+        monkeypatch.delenv("DATABASE_URL", raising=False)
 
 
 def start(**fields: Any) -> Any:

@@ -35,7 +35,7 @@ def absent(
 ) -> Iterator[None]:
     """A Supabase that gives no answer."""
     monkeypatch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "0.5")
-    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
     assert recorder_env
     with ExitStack() as sockets:
         server = sockets.enter_context(socket.socket())
