@@ -130,7 +130,9 @@ async function redeem(sql: Sql, type: string, token: string): Promise<string | n
 async function followLink(request: Request, sql: Sql, open: OpenSession): Promise<Response> {
   const { origin, searchParams } = new URL(request.url);
   const target = new URL(searchParams.get("redirect_to") || "/", origin);
-  if (!isLoopback(target.hostname)) throw invalid("redirect_to must be an address of this machine");
+  if (target.origin !== origin && !isLoopback(target.hostname)) {
+    throw invalid("redirect_to must be a page of this server, or of one's own machine");
+  }
   const session = await signIn(sql, open, searchParams.get("type"), searchParams.get("token"));
   const names = ["access_token", "refresh_token", "expires_in", "expires_at", "token_type"];
   target.hash = new URLSearchParams([...names.map((name) => [name, String(session[name])]), [

@@ -25,8 +25,8 @@ def visitor(gateway: Gateway) -> Client:
     return create_client(gateway.url, gateway.settings.publishable_key)
 
 
-def make_link(admin: Client, email: str, **options: str) -> Any:
-    return admin.auth.admin.generate_link({"type": "magiclink", "email": email, "options": options})  # type: ignore[arg-type, misc]
+def make_link(admin: Client, email: str, kind: str = "magiclink", **options: Any) -> Any:
+    return admin.auth.admin.generate_link({"type": kind, "email": email, "options": options})  # type: ignore[arg-type, misc]
 
 
 def verify(http: httpx.Client, token: str, kind: str = "magiclink") -> httpx.Response:
@@ -149,3 +149,33 @@ def test_an_action_link_hands_its_session_to_no_other_site(admin: Client, http: 
     link = make_link(admin, new_email(), redirect_to="https://elsewhere.example/")
     assert http.get(link.properties.action_link).status_code == 400
     assert verify(http, link.properties.hashed_token).status_code == 200, "it was not used up"
+
+
+def test_an_invitation_makes_an_account_that_is_confirmed_by_its_use(admin: Client, http: httpx.Client) -> None:
+    email = new_email()
+    link = make_link(admin, email, "invite", data={"name": "Ada"})
+    assert (link.user.email_confirmed_at, link.user.user_metadata["name"]) == (None, "Ada")
+    again = make_link(admin, email, "invite")
+    assert again.user.id == link.user.id, "a lost invitation can be made anew"
+
+    assert verify(http, link.properties.hashed_token, "recovery").status_code == 403
+    user = verify(http, link.properties.hashed_token, "invite").json()["user"]
+    assert user["id"] == link.user.id
+    assert user["email_confirmed_at"]
+    with pytest.raises(AuthApiError, match="already been registered"):
+        make_link(admin, email, "invite")
+
+
+def test_a_recovery_link_sets_a_new_password_without_the_old(admin: Client, visitor: Client) -> None:
+    email = new_email()
+    with pytest.raises(AuthApiError, match="not found"):
+        make_link(admin, email, "recovery")
+    admin.auth.admin.create_user({"email": email, "password": "forgotten-password", "email_confirm": True})
+    link = make_link(admin, email, "recovery")
+
+    visitor.auth.verify_otp({"token_hash": link.properties.hashed_token, "type": "recovery"})
+    visitor.auth.update_user({"password": "the-new-password"})
+
+    assert visitor.auth.sign_in_with_password({"email": email, "password": "the-new-password"}).session
+    with pytest.raises(AuthApiError, match="Invalid login credentials"):
+        visitor.auth.sign_in_with_password({"email": email, "password": "forgotten-password"})

@@ -99,6 +99,21 @@ def get(server: Server, path: str, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.usefixtures("proxy")
+def test_a_link_of_the_admin_api_leads_to_the_public_name(server: Server) -> None:
+    headers = {"apikey": server.info.secret_key}
+    body = {"type": "magiclink", "email": "linked@example.org"}
+    with httpx.Client(base_url=server.url, verify=server.trust, trust_env=False) as http:
+        link = http.post("/auth/v1/admin/generate_link", json=body, headers=headers).json()["action_link"]
+        assert link.startswith(f"{server.url}/auth/v1/verify?")
+        elsewhere = http.get(link, params={"redirect_to": "https://elsewhere.example/"})
+        followed = http.get(link)
+
+    assert elsewhere.status_code == 400
+    assert followed.status_code == 303
+    assert followed.headers["location"].startswith(f"{server.url}/#access_token=")
+
+
+@pytest.mark.usefixtures("proxy")
 def test_it_is_known_by_its_public_name_alone(server: Server) -> None:
     assert get(server, "/functions/v1/health").json()["status"] == "ok"
     config = get(server, "/config.json").json()
