@@ -84,16 +84,14 @@ def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep every test away from the user's settings and from ~/.openmanus-rl."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in _given:
-            patch.delenv(name)
-        patch.setenv("OPENMANUS_RL_HOME", str(tmp_path_factory.mktemp("no-home")))
-        patch.setenv("OPENMANUS_RL_AUTOSTART", "0")
-        # On a busy machine an answer takes its time, and what is tested is rarely that it doesn't come.
-        patch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "30")
-        yield
+def _nobodys_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep every test away from the user's settings and from ~/.openmanus-rl; for good: some code runs at exit."""
+    for name in _given:
+        del os.environ[name]
+    os.environ["OPENMANUS_RL_HOME"] = str(tmp_path_factory.mktemp("no-home"))
+    os.environ["OPENMANUS_RL_AUTOSTART"] = "0"
+    # On a busy machine an answer takes its time, and what is tested is rarely that it doesn't come.
+    os.environ["OPENMANUS_RL_ASK_TIMEOUT_SECONDS"] = "30"
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def deno_binary() -> str:
     return str(Path(sys.executable).with_name("deno"))
 
 
-def eventually(check: Callable[[], object], *, timeout_seconds: float = 20) -> None:
+def eventually(check: Callable[[], object], *, timeout_seconds: float = 60) -> None:
     """Wait until the check holds; fail with its last answer."""
     deadline = time.monotonic() + timeout_seconds
     while not (result := check()):

@@ -61,7 +61,7 @@ class Browser:
         for line in self._process.stdout:
             self._lines.put(json.loads(line))
 
-    def next(self, kind: str, *, seconds: float = 20) -> Any:
+    def next(self, kind: str, *, seconds: float = 60) -> Any:
         """Return the next thing of a kind that the client says."""
         deadline = time.monotonic() + seconds
         while True:

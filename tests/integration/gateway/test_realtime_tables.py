@@ -72,7 +72,7 @@ class Socket:
         message = {"topic": f"realtime:{topic}", "event": event, "payload": payload, "ref": str(self._ref)}
         self._connection.send(json.dumps(message | {"join_ref": "1"}))
 
-    def next(self, event: str, *, seconds: float = 20) -> dict[str, Any]:
+    def next(self, event: str, *, seconds: float = 60) -> dict[str, Any]:
         """Return the next message of an event."""
         deadline = time.monotonic() + seconds
         while True:

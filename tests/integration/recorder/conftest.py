@@ -50,7 +50,7 @@ def server(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Ite
         yield state
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 40) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
