@@ -40,8 +40,6 @@ FOLDER = Path(__file__).parent
 HOUR_STEPS = 1800
 HOUR_ROLLOUTS = 240
 MEMBERS = 20
-# How long trainers take to start, each with a courier.
-START_SECONDS_EACH = 1.0
 _COUNTS = """
 select (select count(*) from public.metrics where training_run_id = %(run)s),
        (select count(distinct (name, step)) from public.metrics where training_run_id = %(run)s),
@@ -122,13 +120,15 @@ class Load:
     def measure(self, *, trainers: int, dashboards: int, seconds: float, share: float = 1.0) -> Measured:
         """Record and look at once; `share` is the part of an hour that each trainer records."""
         tasks = [self._task(number, seconds, share) for number in range(trainers)]
-        begin_at = time.time() + 3 + START_SECONDS_EACH * trainers
         self._opened += trainers
         with ExitStack() as opened:
-            processes = [opened.enter_context(self._trainer(task | {"begin_at": begin_at})) for task in tasks]
-            watching = opened.enter_context(self._dashboards(dashboards, tasks, before=begin_at))
-            while time.time() < begin_at:
-                time.sleep(0.1)
+            with MESSAGES.status(f"Starting {trainers} trainers"):
+                processes = [opened.enter_context(self._trainer(task)) for task in tasks]
+                runs = [_said(process).decode() for process in processes]
+            watching = opened.enter_context(self._dashboards(dashboards, runs))
+            begin_at = time.time() + 1
+            for process in processes:
+                _tell(process, begin_at)
             usage = _Usage(self._server.stack, watching)
             with MESSAGES.status("") as status:
                 while any(process.poll() is None for process in processes):
@@ -172,21 +172,13 @@ class Load:
             yield process
 
     @contextmanager
-    def _dashboards(self, count: int, tasks: list[Any], *, before: float) -> Iterator[subprocess.Popen[bytes]]:
+    def _dashboards(self, count: int, runs: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         stack = self._server.stack.settings
         with MESSAGES.status(f"Opening {count} dashboards"):
-            names = [task["name"] for task in tasks]
-            runs: list[str] = []
-            while len(runs) < min(len(names), count) and time.time() < before + 60:
-                found = self._server.query("select id::text from public.training_runs where name = any(%(n)s)", n=names)
-                runs = [run for (run,) in found]
-                time.sleep(0.2)
             keys = {"key": stack["SUPABASE_ANON_KEY"], "secret_key": stack["SUPABASE_SERVICE_ROLE_KEY"]}
             task = {"url": self._server.url, "count": count, "runs": runs, "emails": self._emails, **keys}
             with _running([str(FOLDER / "load_dashboards.py"), json.dumps(task)], self._server.env) as process:
-                assert process.stdout is not None
-                if process.stdout.readline().strip() != b"open":
-                    raise RuntimeError("the dashboards could not be opened; the message is above")
+                _said(process)
                 yield process
 
     def _make_members(self) -> None:
@@ -230,6 +222,21 @@ def _running(arguments: list[str], env: dict[str, str]) -> Iterator[subprocess.P
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def _said(process: subprocess.Popen[bytes]) -> bytes:
+    """Wait for the first line of a program, with which it says that it is ready."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"{process.args} ended before it was ready; its message is above")
+    return line.strip()
+
+
+def _tell(process: subprocess.Popen[bytes], what: object) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{what}\n".encode())
+    process.stdin.flush()
 
 
 def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from websockets.exceptions import WebSocketException
 SHORTEST_PAUSE_SECONDS = 0.7
 SECOND_LOOK_SECONDS = 1.5
 REST = 4
+# As in dashboard/src/live/line.ts.
+LOOK_ANYWAY_SECONDS = 30.0
 HEARTBEAT_SECONDS = 25.0
 READ_TIMEOUT_SECONDS = 120.0
 # What dashboard/src/api/runs.ts asks for.
@@ -73,8 +75,14 @@ class Dashboard:
         self._look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
+            group.create_task(self._look_anyway())
             for read, wanted in zip(self._reads, self._wanted, strict=True):
                 group.create_task(self._keep_reading(read, wanted))
+
+    async def _look_anyway(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_ANYWAY_SECONDS)
+            self._look()
 
     def _look(self) -> None:
         for wanted in self._wanted:

@@ -1,6 +1,7 @@
 """One trainer of `benchmarks/load.py`: records an hour's worth at an even pace, and prints what it logged.
 
-Reads its task as JSON from its argument. It begins at the time that it is told, so that all begin together.
+Reads its task as JSON from its argument. It says its run when that is in the database, and then begins at the time that
+it is told, so that all begin together.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def record(run: openmanus_rl.Run, task: dict[str, Any]) -> Timed:
     rollouts = list(make_rollouts(16, seed=task["seed"]))
     every = task["steps"] / task["rollouts"]
     logged = 0
-    begin = max(task["begin_at"], time.time())
+    if not run.flush(timeout_seconds=FLUSH_TIMEOUT_SECONDS):
+        raise RuntimeError("the run could not be delivered")
+    print(run.id, flush=True)
+    begin = float(sys.stdin.readline())
     for step, row in enumerate(rows):
         time.sleep(max(0.0, begin + task["seconds"] * step / len(rows) - time.time()))
         timed.call(run.log, row, step=step)

@@ -37,6 +37,8 @@ _LAST_BACKOFF_SECONDS = 15.0
 _ENDING_BACKOFF_SECONDS = 0.5
 # Pause between deliveries: each delivery of metrics rewrites the chunks that are still growing.
 _REST_SECONDS = 0.5
+# A server with many couriers asks each to rest for longer, but what it asks for has a limit.
+_LONGEST_REST_SECONDS = 30.0
 # Skip the pause if flush() waits or more than a batch is pending. Not for less: delivery competes with training for
 # the processor, and costs less in large batches.
 _ENOUGH_BYTES = 12 * 1024 * 1024
@@ -70,6 +72,8 @@ class SendingAhead(Protocol):
 
     most_bytes: int
     """How many bytes of lines make a batch that it takes in one request."""
+    rest_until: float
+    """Until when, by the monotonic clock, it asked not to be sent more."""
 
     def prepare(self, batch: Batch) -> None: ...
     def close(self) -> None: ...
@@ -143,7 +147,9 @@ class Courier:
 
     def _rest(self) -> None:
         """Pause between deliveries, but not if flush() waits, much is pending, or the process is to end."""
-        until = time.monotonic() + _REST_SECONDS
+        now = time.monotonic()
+        asked = self._sink.rest_until if isinstance(self._sink, SendingAhead) else 0.0
+        until = min(max(now + _REST_SECONDS, asked), now + _LONGEST_REST_SECONDS)
         while time.monotonic() < until and not was_hurried(self._root) and not self._ending.is_asked:
             if any(route.has_waiting(_ENOUGH_BYTES) for route in self._routes.values()):
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -40,6 +41,7 @@ class HttpSink:
         """Compress requests where the server takes that, and by default not on this machine, where it gains nothing."""
         self.storage = client.storage
         self.most_bytes = 2**40
+        self.rest_until = 0.0
         self._client = client
         self._compress = not is_loopback(client.url) if compress is None else compress
         # By the identity of the batch, which the request holds on to.
@@ -55,6 +57,7 @@ class HttpSink:
             return self._ingest(batch, leases)
         try:
             refused = _refused(request.send(self._client), "load_batch")
+            self.rest_until = time.monotonic() + self._client.rest_seconds
         except InvalidInput as error:
             if isinstance(error, TooLargeError) and error.status == _TOO_LARGE:
                 self._note_limit(len(request.content), error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -35,6 +36,8 @@ class Rest:
         self._headers = dict(headers)
         self.accepts_gzip: bool | None = None
         """Whether the server said that it takes compressed requests (RFC 7694); None before it was asked."""
+        self.rest_seconds = 0.0
+        """How long the server asked, last, to collect records before it is sent more."""
 
     def select(
         self,
@@ -170,6 +173,7 @@ class Rest:
 
         def read(response: httpx.Response) -> Any:
             self.accepts_gzip = "gzip" in response.headers.get("accept-encoding", "")
+            self.rest_seconds = _seconds(response.headers.get("x-rest-seconds", ""))
             return read_json(response, attempt)
 
         headers = self._headers | {"Content-Type": "text/plain"}
@@ -230,3 +234,12 @@ def _total(response: httpx.Response) -> int | None:
     """Read the count from `Content-Range: 0-24/3573`; it is * if rows were not counted."""
     total = response.headers.get("content-range", "").rpartition("/")[2]
     return int(total) if total.isdigit() else None
+
+
+def _seconds(text: str) -> float:
+    """Read a number of seconds; 0 if it is none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds < math.inf else 0.0

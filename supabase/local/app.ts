@@ -16,6 +16,7 @@ import { KeyRefused, MemberKeys, refusedKey, refusedPath } from "./member_keys.t
 import { Observer } from "./observer.ts";
 import { Operations } from "./operations.ts";
 import { asksForOwnUser, ownUser } from "./own_user.ts";
+import { announceRest } from "./pace.ts";
 import type { Settings } from "./settings.ts";
 import { Realtime } from "./realtime/routes.ts";
 import { DataApi } from "./rest/api.ts";
@@ -78,7 +79,7 @@ export async function createHandler(
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
     const response = await limited(translated, keys, (bounded) => routeBounded(bounded, pathname));
-    return withCors(announceEncodings(response, pathname));
+    return withCors(announceRest(announceEncodings(response, pathname), pathname));
   };
 
   const routeBounded = async (translated: Request, pathname: string): Promise<Response> => {

@@ -29,6 +29,7 @@ export const line = new LiveLine({
   open: openChannel,
   changed: (run) => refresher.changed(run),
   everything: () => refresher.everything(),
+  anyway: () => refresher.once(),
   rested() {
     refresher.rest();
     void queryClient.cancelQueries();

@@ -16,8 +16,10 @@ export interface Ends {
   open(changed: (run: string | null) => void, heard: (isSubscribed: boolean) => void): Channel;
   /** A run changed; null is what belongs to none. */
   changed(run: string | null): void;
-  /** Anything may have changed. */
+  /** Anything may have changed, also just now. */
   everything(): void;
+  /** Something may have changed unheard. */
+  anyway(): void;
   /** Nobody looks any more. */
   rested(): void;
 }
@@ -51,7 +53,7 @@ export class LiveLine {
     if (this.#opening || this.ends.isHidden()) return;
     clearTimeout(this.#retry);
     clearInterval(this.#lookAnyway);
-    this.#lookAnyway = setInterval(() => this.ends.everything(), LOOK_ANYWAY_MS);
+    this.#lookAnyway = setInterval(() => this.ends.anyway(), LOOK_ANYWAY_MS);
     if (this.#state === "resting") this.#become("connecting");
     // Only the latest channel is listened to.
     const opening = this.#opening = Symbol();

@@ -38,9 +38,14 @@ export class Refresher {
     this.#timers.clear();
   }
 
-  /** Read everything again: signals may have been missed. */
+  /** Read everything again, as after a change: signals may have been missed. */
   everything(): void {
     this.#refreshTwice(() => true);
+  }
+
+  /** Read everything again, once. */
+  once(): void {
+    this.#refresh(() => true);
   }
 
   #refreshTwice(matches: (subject: Subject) => boolean): void {

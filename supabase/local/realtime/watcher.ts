@@ -2,10 +2,13 @@
 import { forEverybody } from "../client.ts";
 import { type Claims, type GatewayConnection, OWN_WORK } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
+import { Slots } from "../pace.ts";
 import type { ActivityRow } from "./activity.ts";
 import { JoinRefused } from "./bindings.ts";
 
 const INTERVAL_MS = 400;
+/** How many listeners are told in a second, at the most: each then reads what its page shows. */
+const TOLD_PER_SECOND = 20;
 /** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
 const LOOK_BACK = "5 minutes";
 
@@ -17,8 +20,16 @@ export interface Listener {
   tell(rows: ActivityRow[]): void;
 }
 
+/** What a listener is yet to be told, and when. */
+interface Ear {
+  readonly listener: Listener;
+  readonly changed: Set<string>;
+  dueAt: number;
+}
+
 export class ActivityWatcher {
-  readonly #listeners = new Set<Listener>();
+  readonly #ears = new Map<Listener, Ear>();
+  readonly #slots = new Slots(TOLD_PER_SECOND, 0);
   /** When each row of the last few minutes was marked, as of the last look; null while nobody listens. */
   #marks: Map<string, string> | null = null;
   #lookedAt: string | null = null;
@@ -36,19 +47,19 @@ export class ActivityWatcher {
         throw explained(error);
       });
     }
-    this.#listeners.add(listener);
+    this.#ears.set(listener, { listener, changed: new Set(), dueAt: this.#slots.reserve(performance.now()) });
     if (!this.#looping) forEverybody(() => this.#loop());
   }
 
   remove(listener: Listener): void {
-    this.#listeners.delete(listener);
+    this.#ears.delete(listener);
   }
 
   async #loop(): Promise<void> {
     this.#looping = true;
     while (true) {
       await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
-      if (this.#listeners.size === 0) break;
+      if (this.#ears.size === 0) break;
       await this.#lookAndTell();
     }
     this.#looping = false;
@@ -58,7 +69,8 @@ export class ActivityWatcher {
   async #lookAndTell(): Promise<void> {
     try {
       const changed = await this.#look();
-      if (changed.length > 0) await this.#tellAll(changed);
+      for (const ear of this.#ears.values()) for (const id of changed) ear.changed.add(id);
+      await this.#tellDue();
       this.#failing = false;
     } catch (error) {
       // Once: it is tried again several times a second.
@@ -81,20 +93,23 @@ export class ActivityWatcher {
     return before === null ? [] : [...marks].filter(([id, at]) => before.get(id) !== at).map(([id]) => id);
   }
 
-  /** Ask the database for each caller which of the rows it may see. */
-  async #tellAll(ids: string[]): Promise<void> {
-    for (const listeners of Map.groupBy(this.#listeners, (listener) => listener.token).values()) {
+  /** Tell those whose time has come; of each caller the database is asked once which of the rows it may see. */
+  async #tellDue(): Promise<void> {
+    const now = performance.now();
+    const due = [...this.#ears.values()].filter((ear) => ear.changed.size > 0 && ear.dueAt <= now);
+    for (const ears of Map.groupBy(due, (ear) => ear.listener.token).values()) {
       try {
-        const rows = await this.#visible(listeners[0].claims, ids);
-        for (const listener of listeners) listener.tell(rows);
+        const ids = new Set(ears.flatMap((ear) => [...ear.changed]));
+        const rows = await this.#visible(ears[0].listener.claims, [...ids]);
+        for (const { listener, changed } of ears) listener.tell(rows.filter((row) => changed.has(row.id)));
       } catch (error) {
-        if (!isUnavailable(error)) {
-          console.error("activity can't be told:", (error as Error).message); // a token's role may be unknown: its own loss
-          continue;
-        }
-        // Let the next look find them again: twice told is better than lost.
-        for (const id of ids) this.#marks?.delete(id);
-        throw error;
+        // They are told when the database answers again.
+        if (isUnavailable(error)) throw error;
+        console.error("activity can't be told:", (error as Error).message); // a token's role may be unknown: its own loss
+      }
+      for (const ear of ears) {
+        ear.changed.clear();
+        ear.dueAt = this.#slots.reserve(now);
       }
     }
   }

@@ -413,6 +413,36 @@ def test_a_connection_has_a_limit_of_channels(own_gateway: Gateway) -> None:
     assert replies == ["ok"] * 100 + ["error"]
 
 
+def test_many_listeners_are_told_of_the_last_change_and_not_of_every_one(
+    own_gateway: Gateway, sql: psycopg.Connection
+) -> None:
+    run, listeners, changes = new_run(sql), 60, 40
+    join = {"config": {"postgres_changes": [EVERYTHING]}}
+    with websockets.sync.client.connect(address(own_gateway)) as connection:
+
+        def receive() -> list[Any]:
+            message: list[Any] = json.loads(connection.recv(timeout=60))
+            return message
+
+        for number in range(listeners):
+            connection.send(json.dumps([str(number), str(number), f"realtime:{number}", "phx_join", join]))
+        joined = 0
+        while joined < listeners:
+            joined += receive()[3] == "phx_reply"
+        for _ in range(changes):
+            mark(sql, run)
+            time.sleep(0.05)
+        (last,) = sql.execute("select to_jsonb(changed_at) from public.activity where training_run_id = %s", [run])
+        told, waiting = 0, {f"realtime:{number}" for number in range(listeners)}
+        while waiting:
+            topic, event, payload = receive()[2:]
+            if event == "postgres_changes":
+                told += 1
+                if payload["data"]["record"]["changed_at"] == last[0]:
+                    waiting.discard(topic)
+    assert told < listeners * changes / 4
+
+
 def test_supabase_py_is_served_too(own_gateway: Gateway, sql: psycopg.Connection) -> None:
     run = new_run(sql)
 

@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -266,6 +267,21 @@ def test_batches_without_faults_go_as_text_alone(recorded: Recorded, server: Fau
     deliver(courier_of(recorded), until=lambda: not recorded.folder.exists())
     assert {path for path in asked if "interrupt" not in path} == {"/rest/v1/rpc/load_batch"}
     assert recorded.stored() == recorded.expected
+
+
+def test_a_courier_rests_for_as_long_as_the_server_asks_but_not_while_flush_waits(server: FaultySupabase) -> None:
+    def ask_to_rest(handler: Handler, body: bytes) -> None:
+        response = handler.ask_upstream(body)
+        handler.reply(response.status_code, response.content, X_Rest_Seconds="600")
+
+    server.fault = ask_to_rest
+    with start() as run:
+        wait_until(lambda: run.stats.queued == 0)
+        before = server.requests
+        run.log({"loss": 1.0}, step=1)
+        time.sleep(2)  # Several of the rests that it takes by itself.
+        assert (server.requests, run.stats.queued) == (before, 1)
+        assert run.flush(timeout_seconds=25)
 
 
 class Limited:
