@@ -13,7 +13,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.preprocessing import is_image_space
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, VecTransposeImage, is_vecenv_wrapped
 
 from openmanus_rl.errors import InvalidInput, OpenManusError
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
@@ -128,7 +128,7 @@ class Trainer:
             unwritten=saved.state["logged"] if saved is not None else None,
             on_progress=on_progress,
         )
-        evaluator = Evaluator(self._evaluation_env(), run=run, episodes=config.evaluation.episodes, stop=stop)
+        evaluator = Evaluator(self._evaluation_env(model), run=run, episodes=config.evaluation.episodes, stop=stop)
         evaluations = Evaluations(
             evaluator,
             metrics,
@@ -202,18 +202,24 @@ class Trainer:
 
         return make_vec_env(make, n_envs=count, seed=seed)
 
-    def _evaluation_env(self) -> VecEnv:
+    def _evaluation_env(self, model: BaseAlgorithm) -> VecEnv:
+        """Return an environment that is wrapped as the model's own, which may be that of a checkpoint."""
         seed = self._config.seed
         env = self._make_env(None if seed is None else seed + _EVALUATION_SEED_OFFSET, 1, None)
-        # Its statistics are copied from training before each evaluation.
-        return _normalized(env, training=False, norm_reward=False) if self._config.normalize else env
+        scaler = model.get_vec_normalize_env()
+        if scaler is not None:
+            # Its statistics are copied from training before each evaluation.
+            env = VecNormalize(
+                env, training=False, norm_obs=scaler.norm_obs, norm_reward=False, norm_obs_keys=scaler.norm_obs_keys
+            )
+        is_turned = is_vecenv_wrapped(model.get_env(), VecTransposeImage)  # type: ignore[arg-type]
+        return VecTransposeImage(env) if is_turned else env
 
 
-def _normalized(env: VecEnv, **options: Any) -> VecNormalize:
+def _normalized(env: VecEnv, *, gamma: float) -> VecNormalize:
     """Normalize rewards, and observations but for images, which the policies scale, and for choices."""
     space = env.observation_space
     parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     keys = [key for key, part in parts.items() if isinstance(part, spaces.Box) and not is_image_space(part)]
-    return VecNormalize(
-        env, norm_obs=bool(keys), norm_obs_keys=keys if isinstance(space, spaces.Dict) and keys else None, **options
-    )
+    in_parts = keys if keys and isinstance(space, spaces.Dict) else None
+    return VecNormalize(env, norm_obs=bool(keys), norm_obs_keys=in_parts, gamma=gamma)

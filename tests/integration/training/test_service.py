@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium import spaces
 from stable_baselines3 import DQN
@@ -306,10 +307,28 @@ class Parts(gymnasium.Env[Any, Any]):
 gymnasium.register("Parts-v0", Parts, disable_env_checker=True)
 
 
-@pytest.mark.parametrize("environment", ["Parts-v0", "FrozenLake-v1"])
-def test_observations_that_are_choices_are_not_normalized(environment: str) -> None:
+class Pictures(Parts):
+    """An environment whose observations are images."""
+
+    observation_space = spaces.Box(0, 255, (36, 36, 3), np.uint8)
+
+
+gymnasium.register("Pictures-v0", Pictures, disable_env_checker=True)
+
+
+@pytest.mark.parametrize("environment", ["Parts-v0", "Pictures-v0", "FrozenLake-v1"])
+def test_images_and_choices_are_not_normalized(environment: str) -> None:
     config = {"total_timesteps": 32, "normalize": True, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
     assert train(new_run("ppo", environment, **config)).status == "completed"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_run_goes_on_with_the_normalization_of_its_checkpoint(before: bool) -> None:
+    config = {"total_timesteps": 96, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
+    run_id = new_run("ppo", "CartPole-v1", normalize=before, **config)
+    assert train(run_id, stop_at=40).status == "interrupted"
+    TrainingRunManager.update_run(run_id, config={**config, "normalize": not before})
+    assert train(run_id).status == "completed"
 
 
 def test_an_attempt_that_another_process_has_begun_is_left_alone(
