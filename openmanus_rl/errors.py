@@ -62,6 +62,8 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)?"), "<token ***>"),
     # The password of a URL: everything between the user and the last @ before a slash or space.
     (re.compile(r"(\b[a-z][a-z0-9+.\-]*://[^\s:/@]*):[^\s/]*@", re.IGNORECASE), r"\1:***@"),
+    # A user without a password is a token, as of a git server.
+    (re.compile(r"(\bhttps?://)[^\s:/@]+@", re.IGNORECASE), r"\1***@"),
     (re.compile(r"(\bpassword\s*=\s*)('[^']*'|\S+)", re.IGNORECASE), r"\1***"),
     (re.compile(r"(\bBearer\s+)[A-Za-z0-9._~+/\-]{8,}=*", re.IGNORECASE), r"\1***"),
     (re.compile(r"([?&]token=)[^&\s]+", re.IGNORECASE), r"\1***"),

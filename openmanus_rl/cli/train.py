@@ -14,7 +14,7 @@ from openmanus_rl.cli.options import JsonOption
 from openmanus_rl.cli.references import find_run
 from openmanus_rl.cli.stack import dashboard_fact, dashboard_page
 from openmanus_rl.connections import get_client
-from openmanus_rl.errors import InvalidInput, LaunchError
+from openmanus_rl.errors import ConflictError, InvalidInput, LaunchError
 from openmanus_rl.managers.checkpoints import ModelCheckpointManager
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records.ids import new_id
@@ -99,6 +99,8 @@ def train(
     with Stop() as stop:
         stop.on_set = lambda: messages.print("Stopping after this step; press Ctrl-C again to end at once.")
         result = _train_with_progress(trainer, stop, row["config"]["total_timesteps"])
+    if stop.is_replaced:
+        raise ConflictError(f"run {row['id']}: {stop.message}; this one ended at step {result.step}", field="run_id")
     _show(row, result, page, stop, as_json=as_json)
     if stop.is_set:
         raise typer.Exit(stop.exit_code)

@@ -187,6 +187,11 @@ class Run(Block):
             self.is_passed_on = False
             retract_run(self.id)
 
+    def leave(self) -> None:
+        """Close this object without ending the run, which another process records now."""
+        self._ended = True
+        self.finish()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

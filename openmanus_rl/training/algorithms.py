@@ -50,6 +50,9 @@ _NOT_HYPERPARAMETERS = {
     "rollout_buffer_class",
 }
 _FIELD = "config.hyperparameters"
+# What the convolutions of Stable-Baselines3 need in height and width; smaller observations, such as maps of cells, are
+# read as vectors.
+_SMALLEST_IMAGE = 36
 _NOISES = {"normal": NormalActionNoise, "ornstein-uhlenbeck": OrnsteinUhlenbeckActionNoise}
 
 
@@ -77,14 +80,39 @@ def check_spaces(algorithm: str, environment: str, observations: spaces.Space[An
             field="algorithm",
             hint=f"use {' or '.join(others)}" if others else "wrap the environment to simplify its actions",
         )
+    problem = _problem(actions)
+    if isinstance(actions, spaces.Box) and not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
+        problem = "has no finite bounds"
+    if problem is not None:
+        raise InvalidInput(
+            f"environment {environment} has an action space that Stable-Baselines3 cannot use: {actions} {problem}",
+            field="environment",
+            hint="wrap the environment to change its actions",
+        )
     parts = observations.spaces.values() if isinstance(observations, spaces.Dict) else [observations]
     for part in parts:
-        if not isinstance(part, _ANY_ACTIONS):
+        is_small_part = isinstance(observations, spaces.Dict) and is_image_space(part) and not _is_large(part)
+        if not isinstance(part, _ANY_ACTIONS) or _problem(part) is not None or is_small_part:
             raise InvalidInput(
                 f"environment {environment} has observations that Stable-Baselines3 cannot use: {observations}",
                 field="environment",
                 hint="flatten them with a wrapper, such as FlattenObservation",
             )
+
+
+def _problem(space: spaces.Space[Any]) -> str | None:
+    """Return what Stable-Baselines3 would overlook, and train on other values than the environment takes or gives."""
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) and np.any(space.start != 0):
+        return "does not begin at 0"
+    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)) and len(space.shape) > 1:
+        return "has several dimensions"
+    return None
+
+
+def _is_large(space: spaces.Space[Any]) -> bool:
+    """Return whether convolutions fit: the smallest of three dimensions is that of the channels."""
+    shape = sorted(space.shape or ())
+    return len(shape) == 3 and shape[1] >= _SMALLEST_IMAGE
 
 
 def check_device(device: str) -> None:
@@ -101,14 +129,22 @@ def check_device(device: str) -> None:
 
 def choose_policy(algorithm: type[BaseAlgorithm], given: str | None, observations: spaces.Space[Any]) -> str:
     """Return the given policy, or the one that fits the observations."""
+    is_large = _is_large(observations)
     if given is None:
         if isinstance(observations, spaces.Dict):
             return "MultiInputPolicy"
-        return "CnnPolicy" if is_image_space(observations) else "MlpPolicy"
+        return "CnnPolicy" if is_large and is_image_space(observations) else "MlpPolicy"
     if given not in algorithm.policy_aliases:
         raise InvalidInput(
             f"config.policy is {given!r}; {algorithm.__name__} has {', '.join(algorithm.policy_aliases)}",
             field="config.policy",
+        )
+    is_for_parts = given == "MultiInputPolicy"
+    if is_for_parts != isinstance(observations, spaces.Dict) or (given == "CnnPolicy" and not is_large):
+        raise InvalidInput(
+            f"config.policy is {given!r}, which does not fit the observations: {observations}",
+            field="config.policy",
+            hint="without config.policy, the one that fits them is chosen",
         )
     return given
 
@@ -139,6 +175,9 @@ def _parse(name: str, value: Any, hint: Any, actions: spaces.Space[Any]) -> Any:
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        # JSON has one kind of number, and the range of a sweep gives 64.0.
+        value = int(value)
     try:
         # As JSON: lists may be tuples there, but texts and truth values are no numbers.
         return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)

@@ -219,10 +219,11 @@ class Evaluations(BaseCallback):
 class Checkpoints(BaseCallback):
     """Saves the model every n timesteps, once it has learned from them, and at the end."""
 
-    def __init__(self, run: Run, evaluations: Evaluations, *, interval: int) -> None:
+    def __init__(self, run: Run, evaluations: Evaluations, *, interval: int, stop: Stop) -> None:
         super().__init__()
         self._run = run
         self._evaluations = evaluations
+        self._stop = stop
         self._schedule = _Schedule(interval)
         self.saved_id: str | None = None
         """The id of the last checkpoint."""
@@ -239,7 +240,9 @@ class Checkpoints(BaseCallback):
         return True
 
     def _on_training_end(self) -> None:
-        self._save()
+        # What is saved after another process has taken the run over is of no use to anybody.
+        if not self._stop.is_replaced:
+            self._save()
 
     def _save(self) -> None:
         self._schedule.begin(self.num_timesteps)

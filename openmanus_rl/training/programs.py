@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from openmanus_rl.training.stopping import Stop
 __all__ = ["run_program"]
 
 _LAST_LINES = 20
+_KEPT_BYTES = 64 * 1024
 _LINE_CHARACTERS = 500
 _POLL_SECONDS = 0.1
 _SETTING_PREFIXES = ("SUPABASE_", "POSTGRES_", "DATABASE_URL", "OPENMANUS_RL_")
@@ -76,7 +76,7 @@ class _Program:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        self._last: deque[bytes] = deque(maxlen=_LAST_LINES)
+        self._last = b""
         assert self._process.stderr is not None
         self._reader = threading.Thread(target=self._pass_through, args=(self._process.stderr,), daemon=True)
         self._reader.start()
@@ -84,8 +84,10 @@ class _Program:
     @property
     def last_lines(self) -> str:
         """The end of its stderr."""
-        lines = (line.decode(errors="replace").rstrip()[:_LINE_CHARACTERS] for line in list(self._last))
-        return "\n".join(line for line in lines if line)
+        # Of a progress bar, which goes back to the beginning of its line, what was shown last.
+        shown = (line.rstrip().rpartition(b"\r")[2] for line in self._last.split(b"\n"))
+        lines = [line.decode(errors="replace")[:_LINE_CHARACTERS] for line in shown if line]
+        return "\n".join(lines[-_LAST_LINES:])
 
     def wait(self, stop: Stop, *, grace_seconds: float) -> int:
         """Return the exit code; once a stop is asked for, the program gets SIGTERM, and is killed if it stays."""
@@ -110,10 +112,11 @@ class _Program:
             os.killpg(self._process.pid, number)
 
     def _pass_through(self, pipe: IO[bytes]) -> None:
-        for line in pipe:
-            self._last.append(line)
+        # Not by lines: a progress bar may not end its line for hours.
+        while printed := os.read(pipe.fileno(), _KEPT_BYTES):
+            self._last = (self._last + printed)[-_KEPT_BYTES:]
             with suppress(OSError, ValueError):
-                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.write(printed)
                 sys.stderr.buffer.flush()
 
 

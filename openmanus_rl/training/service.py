@@ -35,7 +35,7 @@ FAILED = 1
 REFUSED = 2
 """The configuration cannot be had, or is wrong: another attempt would end the same way."""
 TAKEN = 75
-"""Another process trains this attempt of the job already."""
+"""Another process trains the run, or this attempt of its job."""
 
 _LARGEST_INTERVAL = 10**9
 
@@ -93,6 +93,9 @@ def serve(launch: Launch, stop: Stop) -> int:
     except (InvalidInput, LocalFileError) as error:
         _record_failure(launch.run_id, str(error))
         return _say(f"run {launch.run_id}: {error}", REFUSED)
+    except ConflictError as error:
+        # Another process has begun it at the same moment.
+        return _say(f"run {launch.run_id}: it is not ours to train: {error}", TAKEN)
     except TrainingFailed as error:
         traceback.print_exception(error)
         return _say(f"run {launch.run_id}: training failed: {error}", FAILED)
@@ -116,6 +119,8 @@ def _train(settings: Settings, launch: Launch, row: Mapping[str, Any], stop: Sto
 
     trainer = Trainer(settings, row, config, Intervals(launch.metrics_interval, launch.frame_interval))
     result = trainer.train(stop)
+    if stop.is_replaced:
+        return _say(f"run {launch.run_id}: {stop.message}; ended at step {result.step}", TAKEN)
     if not result.is_delivered:
         print("openmanus-rl: not all of it is delivered yet; `openmanus-rl sync` on this machine does", file=sys.stderr)
     how = "completed" if result.status == "completed" else stop.message

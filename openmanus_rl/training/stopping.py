@@ -1,4 +1,4 @@
-"""How training is asked to stop: by a signal, or by `stop_requested_at` of its run."""
+"""How training is asked to stop: by a signal, by its run's `stop_requested_at`, or by another process that trains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -35,7 +36,10 @@ class Stop:
         """The signal that asked, unless the record did so first."""
         self.on_set: Callable[[], None] | None = None
         """Called once, in whichever thread noticed."""
+        self.is_replaced = False
+        """Whether another process has begun to train the run: it is no longer this one's to record or to end."""
         self._poll_seconds = poll_seconds
+        self._look: Callable[[], None] = lambda: None
         self._has_signal = False
         self._ended = threading.Event()
         self._before: dict[signal.Signals, Any] = {}
@@ -57,21 +61,36 @@ class Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def watch(self, run_id: str, *, known: str | None = None) -> None:
-        """Look from now on whether the run's record asks for a stop, other than a `known` one of an earlier launch."""
-        threading.Thread(target=self._watch, args=(run_id, known), name="openmanus-rl stop", daemon=True).start()
+    def watch(self, run_id: str, *, known: str | None = None, timeline: int | None = None) -> None:
+        """Look from now on whether the run's record asks for a stop, other than a `known` one of an earlier launch.
 
-    def _watch(self, run_id: str, known: str | None) -> None:
+        With a `timeline`, also whether another process has rewound the run since, to train it itself.
+        """
+        self._look = partial(self._look_at, run_id, known, timeline)
+        threading.Thread(target=self._watch, name="openmanus-rl stop", daemon=True).start()
+
+    def look_now(self) -> None:
+        """Look at the record now, if it is watched."""
+        # Training goes on while the database is away; it is asked again.
+        with suppress(OpenManusError):
+            self._look()
+
+    def _watch(self) -> None:
         while not (self.is_set or self._ended.wait(self._poll_seconds)):
-            # Training goes on while the database is away; it is asked again.
-            with suppress(OpenManusError):
-                row = get_client().select_one(
-                    "training_runs", columns="stop_requested_at", filters=[Filter.eq("id", run_id)]
-                )
-                if row is None:
-                    self._set("the run was deleted")
-                elif row["stop_requested_at"] not in (None, known):
-                    self._set(f"stopped as requested in the record at {row['stop_requested_at']}")
+            self.look_now()
+
+    def _look_at(self, run_id: str, known: str | None, timeline: int | None) -> None:
+        row = get_client().select_one(
+            "training_runs", columns="stop_requested_at,timeline", filters=[Filter.eq("id", run_id)]
+        )
+        if row is None:
+            self._set("the run was deleted")
+        elif timeline is not None and row["timeline"] > timeline:
+            # Also if it was asked to stop: the run is not its own any more.
+            self.is_replaced = True
+            self._set("another process trains this run now")
+        elif row["stop_requested_at"] not in (None, known):
+            self._set(f"stopped as requested in the record at {row['stop_requested_at']}")
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._has_signal:

@@ -1,8 +1,8 @@
 """`python -m openmanus_rl.training.train`: trains the run that RUN_ID names.
 
 Exit codes: 0 when the run has completed or was stopped as its record asked, 143 or 130 after SIGTERM or SIGINT, 2 if
-its configuration cannot be had or is wrong, 75 if another process trains this attempt of its job, 1 for other failures.
-Of a program of one's own, its own exit code.
+its configuration cannot be had or is wrong, 75 if another process trains the run or this attempt of its job, 1 for
+other failures. Of a program of one's own, its own exit code.
 """
 
 from __future__ import annotations

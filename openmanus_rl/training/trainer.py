@@ -8,10 +8,12 @@ from typing import Any
 
 import gymnasium
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, VecTransposeImage, is_vecenv_wrapped
 
 from openmanus_rl.errors import InvalidInput, OpenManusError
 from openmanus_rl.integrations.stable_baselines3 import OpenManusCallback
@@ -91,7 +93,8 @@ class Trainer:
         with find_checkpoint(run_id) as saved:
             env = self._make_env(self._config.seed, self._config.n_envs, self._render_mode)
             model = self._make_model(env, saved)
-            rewind_to = (saved.step if saved is not None else -1) if was_started else None
+            # Also for a run that has not begun: of two processes that begin it at once, the second begins anew.
+            rewind_to = saved.step if saved is not None else -1
             total = self._config.total_timesteps
             run = patiently(lambda: init(run_id=run_id, rewind_to_step=rewind_to, total_steps=total), stop)
             try:
@@ -115,8 +118,9 @@ class Trainer:
         config = self._config
         if saved is not None and saved.progress.is_complete and saved.step >= config.total_timesteps:
             # Killed after its last checkpoint: only that it has completed was not said.
+            run.update(current_step=saved.step, progress=1.0)
             return self._end(run, Result("completed", saved.step, saved.progress.mean_reward, None, True), stop)
-        stop.watch(run.id)
+        stop.watch(run.id, timeline=len(run.rewinds))
         if self._version is not None:
             run.update(environment_version=self._version)
         metrics = Metrics(
@@ -124,7 +128,7 @@ class Trainer:
             unwritten=saved.state["logged"] if saved is not None else None,
             on_progress=on_progress,
         )
-        evaluator = Evaluator(self._evaluation_env(), run=run, episodes=config.evaluation.episodes, stop=stop)
+        evaluator = Evaluator(self._evaluation_env(model), run=run, episodes=config.evaluation.episodes, stop=stop)
         evaluations = Evaluations(
             evaluator,
             metrics,
@@ -133,7 +137,7 @@ class Trainer:
             stop=stop,
             next_step=saved.progress.next_evaluation if saved is not None else None,
         )
-        checkpoints = Checkpoints(run, evaluations, interval=config.checkpoint_interval)
+        checkpoints = Checkpoints(run, evaluations, interval=config.checkpoint_interval, stop=stop)
         with OpenManusCallback(run, environment=self.row["environment"]) as recorder:
             # In this order: all of a step is recorded before the checkpoint, and the last evaluation before the end.
             callbacks = [
@@ -156,6 +160,11 @@ class Trainer:
         # Before the end is recorded: who sees the run ended finds its checkpoint.
         seconds = _FLUSH_SECONDS if stop.signal is None else _FLUSH_SECONDS_AFTER_SIGNAL
         is_delivered = run.flush(timeout_seconds=seconds)
+        if is_delivered:
+            stop.look_now()
+        if stop.is_replaced:
+            run.leave()
+            return Result("replaced", model.num_timesteps, None, None, is_delivered)
         status = "completed" if evaluations.is_complete else "interrupted"
         result = Result(status, model.num_timesteps, evaluations.mean_reward, checkpoints.saved_id, is_delivered)
         return self._end(run, result, stop)
@@ -172,14 +181,14 @@ class Trainer:
         if saved is not None:
             return saved.load(self._algorithm, saved.normalized(env), device=self._config.device)
         if self._config.normalize:
-            env = VecNormalize(env, gamma=self._arguments.get("gamma", 0.99))
+            env = _normalized(env, gamma=self._arguments.get("gamma", 0.99))
         given: dict[str, Any] = {**self._arguments, "seed": self._config.seed, "device": self._config.device}
         try:
             return self._algorithm(self._policy, env, verbose=0, **given)
         except OpenManusError:
             raise
         # Such as a batch that is larger than the rollout, or a device that is not there.
-        except (AssertionError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        except (AssertionError, AttributeError, MemoryError, RuntimeError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"config.hyperparameters: {self._algorithm.__name__} refuses them: {error}",
                 field="config.hyperparameters",
@@ -193,8 +202,24 @@ class Trainer:
 
         return make_vec_env(make, n_envs=count, seed=seed)
 
-    def _evaluation_env(self) -> VecEnv:
+    def _evaluation_env(self, model: BaseAlgorithm) -> VecEnv:
+        """Return an environment that is wrapped as the model's own, which may be that of a checkpoint."""
         seed = self._config.seed
         env = self._make_env(None if seed is None else seed + _EVALUATION_SEED_OFFSET, 1, None)
-        # Its statistics are copied from training before each evaluation.
-        return VecNormalize(env, training=False, norm_reward=False) if self._config.normalize else env
+        scaler = model.get_vec_normalize_env()
+        if scaler is not None:
+            # Its statistics are copied from training before each evaluation.
+            env = VecNormalize(
+                env, training=False, norm_obs=scaler.norm_obs, norm_reward=False, norm_obs_keys=scaler.norm_obs_keys
+            )
+        is_turned = is_vecenv_wrapped(model.get_env(), VecTransposeImage)  # type: ignore[arg-type]
+        return VecTransposeImage(env) if is_turned else env
+
+
+def _normalized(env: VecEnv, *, gamma: float) -> VecNormalize:
+    """Normalize rewards, and observations but for images, which the policies scale, and for choices."""
+    space = env.observation_space
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+    keys = [key for key, part in parts.items() if isinstance(part, spaces.Box) and not is_image_space(part)]
+    in_parts = keys if keys and isinstance(space, spaces.Dict) else None
+    return VecNormalize(env, norm_obs=bool(keys), norm_obs_keys=in_parts, gamma=gamma)

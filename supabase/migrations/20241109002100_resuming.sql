@@ -66,6 +66,17 @@ as $$
       select r.episode_number from public.rollouts r where r.training_run_id = run_id order by r.created_at desc, r.id limit 10000) e))::bigint
 $$;
 
+create function internal.is_empty_run(run_id uuid) returns boolean
+language sql stable set search_path = ''
+as $$
+  select not exists (select 1 from public.rollouts r where r.training_run_id = run_id)
+    and not exists (select 1 from public.training_steps s where s.training_run_id = run_id)
+    and not exists (select 1 from public.metric_chunks c where c.training_run_id = run_id)
+    and not exists (select 1 from public.model_checkpoints c where c.training_run_id = run_id)
+    and not exists (select 1 from public.evaluations e where e.training_run_id = run_id)
+    and not exists (select 1 from public.media m where m.training_run_id = run_id)
+$$;
+
 -- Resuming ----------------------------------------------------------------------------------------------------------------------
 
 create function internal.interrupt_all(run_id uuid) returns void
@@ -119,6 +130,7 @@ declare
   timeline_now integer;
   last bigint;
   launch internal.launches;
+  is_untouched boolean;
 begin
   if rewind_to_step < -1 then
     perform internal.fail('OM400', 'rewind_to_step', format('rewind_to_step is %s: it must be a step, or -1 to begin anew', rewind_to_step));
@@ -132,7 +144,7 @@ begin
   end if;
   perform internal.require_run(run_id);
   -- Simultaneous processes of a job continue here one at a time.
-  perform 1 from public.training_runs r where r.id = run_id for update;
+  select r.started_at is null into is_untouched from public.training_runs r where r.id = run_id for update;
   if not found then
     perform internal.fail('OM403', 'run_id', format('training run %s: not yours to change; ask its owner or an admin', run_id));
   end if;
@@ -161,7 +173,10 @@ begin
       perform internal.fail('OM409', 'rewind_to_step',
         format('training run %s: another process rewound it at the same time; start again, and let only one process rewind it', run_id));
     end if;
-    perform internal.rewind_run(run_id, case when rewind_to_last then last else rewind_to_step end, change_id);
+    -- To begin anew what has never begun hides nothing; of two processes that begin it at once, the second hides what the first records.
+    if not (is_untouched and rewind_to_step = -1 and coalesce(known_step, known_metric_step) is null and internal.is_empty_run(run_id)) then
+      perform internal.rewind_run(run_id, case when rewind_to_last then last else rewind_to_step end, change_id);
+    end if;
   end if;
   launch := internal.note_launch(run_id, change_id, coalesce((select w.to_step from public.rewinds w where w.id = change_id), last) + 1,
     internal.next_episode(run_id));
@@ -170,7 +185,7 @@ begin
     'next_step', launch.next_step, 'next_episode', launch.next_episode);
 end
 $$;
-comment on function public.resume_run is 'Resume a run, once for each change_id: records that are still running become interrupted, and with rewind_to_step records after that step are hidden. Returns the next step, the next episode, and the steps to which the run was rewound so far; the same for all calls with the same change_id. With may_begin the run need not exist yet.';
+comment on function public.resume_run is 'Resume a run, once for each change_id: records that are still running become interrupted, and with rewind_to_step records after that step are hidden (-1 changes nothing in a run that has not begun). Returns the next step, the next episode, and the steps to which the run was rewound so far; the same for all calls with the same change_id. With may_begin the run need not exist yet.';
 
 -- Ending ------------------------------------------------------------------------------------------------------------------------
 
@@ -201,9 +216,9 @@ end
 $$;
 comment on function public.interrupt is 'Mark what an ended process left running as interrupted: {"rollouts": [[id, status_change_id], …], …}. Returns how many rows it marked.';
 
-revoke execute on function internal.forget_launches, internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
-  internal.note_resumption, internal.hold_writers from public;
-grant execute on function internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.interrupt_all,
-  internal.note_resumption to authenticated, service_role;
+revoke execute on function internal.forget_launches, internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.is_empty_run,
+  internal.interrupt_all, internal.note_resumption, internal.hold_writers from public;
+grant execute on function internal.note_launch, internal.has_launched, internal.last_step, internal.next_episode, internal.is_empty_run,
+  internal.interrupt_all, internal.note_resumption to authenticated, service_role;
 revoke execute on function public.resume_run, public.interrupt from public, anon, authenticated, service_role;
 grant execute on function public.resume_run, public.interrupt to authenticated, service_role;

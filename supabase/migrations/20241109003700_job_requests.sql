@@ -33,6 +33,18 @@ as $$
   end
 $$;
 
+create function internal.secret_in_job_config(asked jsonb) returns text
+language sql immutable set search_path = ''
+as $$
+  -- Where a configuration holds a secret: it is kept, and shown with the task.
+  select f.path from (
+    select 'env.' || e.key as path from jsonb_each_text(coalesce(asked -> 'env', '{}')) e
+    where e.value <> '' and (e.key ~* '(^|_)(API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|ROLE_?KEY|SECRET(_KEY)?|PASSWORD|PASSWD|TOKEN)$' or asked -> 'secrets' ? e.key or e.value ~ '://[^/@[:space:]]*:[^/@[:space:]$]+@')
+    union all
+    select o.key from jsonb_each_text(asked) o where o.key in ('package', 'setup', 'image') and o.value ~ '://[^/@[:space:]]*:[^/@[:space:]$]+@') f
+  order by f.path limit 1
+$$;
+
 create function internal.check_job_config(config jsonb, place text default 'config') returns jsonb
 language plpgsql immutable set search_path = ''
 as $$
@@ -57,6 +69,13 @@ begin
   if field is not null then
     perform internal.fail('OM400', concat_ws('.', place, field), format('%s.%s: %s', place, field, problem));
   end if;
+  field := internal.secret_in_job_config(asked);
+  if field is not null then
+    perform internal.fail('OM400', concat_ws('.', place, field), format('%s.%s: it holds a secret, which everybody would see in the task; %s', place, field,
+      case when field like 'env.%' then 'set the variable where the orchestrator runs, and for SkyPilot name it in secrets' else 'name a variable that holds it in secrets, and use that' end));
+  end if;
+  -- 100.0 is 100.
+  asked := asked || (select coalesce(jsonb_object_agg(o.name, (asked ->> o.name)::numeric::bigint), '{}') from internal.job_options() o where o.kind = 'number' and asked ? o.name);
   select o.name into field from internal.job_options() o where o.is_remote and asked ? o.name order by o.name limit 1;
   remote := field is not null;
   -- Whoever names an accelerator or an infrastructure means another machine.
@@ -104,10 +123,25 @@ as $$
       'run', E'export PATH="$HOME/openmanus-rl-training/bin:$PATH"\nexec python -m openmanus_rl.training.train\n')
 $$;
 
+create function internal.as_yaml_text(value jsonb) returns text
+language plpgsql immutable set search_path = ''
+as $$
+declare
+  written text := value::text;
+  one text;
+begin
+  -- Quoted as JSON does. What YAML does not read as it is, or takes for the end of a line, is escaped.
+  for one in select distinct m[1] from regexp_matches(written, E'[\\u007f-\\u00a0\\u2028\\u2029\\ufeff\\ufffe\\uffff]', 'g') m loop
+    written := replace(written, one, '\u' || lpad(to_hex(ascii(one)), 4, '0'));
+  end loop;
+  return written;
+end
+$$;
+
 create function internal.as_yaml(value jsonb, indent text default '') returns text
 language plpgsql immutable set search_path = ''
 as $$
--- Block style, in the order of a SkyPilot task; texts of several lines as literal blocks, other texts quoted as JSON does, which YAML reads too.
+-- Block style, in the order of a SkyPilot task; texts of several lines as literal blocks, other texts quoted.
 declare
   entry record;
   written text := '';
@@ -118,9 +152,9 @@ begin
   loop
     written := written || indent || case when entry.key ~ '^[A-Za-z_][A-Za-z0-9_]*$' then entry.key else to_jsonb(entry.key)::text end || ':' || case
       when jsonb_typeof(entry.value) = 'object' and entry.value <> '{}' then E'\n' || internal.as_yaml(entry.value, indent || '  ')
-      when jsonb_typeof(entry.value) = 'string' and entry.value #>> '{}' like E'%\n' and entry.value #>> '{}' !~ E'[\t\r\u0085\u2028\u2029]|^\\s|\n\n$'
+      when jsonb_typeof(entry.value) = 'string' and entry.value #>> '{}' like E'%\n' and entry.value #>> '{}' !~ E'[\u0001-\u0009\u000b-\u001f\u007f-\u00a0\u2028\u2029\ufeff\ufffe\uffff]|^\\s|\n\n$'
         then E' |\n' || regexp_replace(regexp_replace(entry.value #>> '{}', E'^(?=.)', indent || '  ', 'gn'), E'\n$', '') || E'\n'
-      else ' ' || entry.value::text || E'\n' end;
+      else ' ' || internal.as_yaml_text(entry.value) || E'\n' end;
   end loop;
   return written;
 end
@@ -324,9 +358,11 @@ end
 $$;
 comment on function public.retry_job is 'Put a failed or cancelled job back into the queue; its run goes on from its last checkpoint. Returns the job.';
 
-revoke execute on function internal.job_options, internal.option_problem, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml, internal.require_own_run,
+revoke execute on function internal.job_options, internal.option_problem, internal.secret_in_job_config, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml_text,
+  internal.as_yaml, internal.require_own_run,
   internal.add_job, internal.check_own_jobs, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job from public;
-grant execute on function internal.job_options, internal.option_problem, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml, internal.require_own_run,
+grant execute on function internal.job_options, internal.option_problem, internal.secret_in_job_config, internal.check_job_config, internal.job_name, internal.job_task, internal.as_yaml_text,
+  internal.as_yaml, internal.require_own_run,
   internal.add_job, internal.check_own_jobs, internal.require_own_jobs, internal.stop_locked_jobs, internal.ask_run_to_stop, internal.retry_locked_job to authenticated, service_role;
 revoke execute on function public.preview_job, public.request_job, public.stop_jobs, public.stop_run, public.retry_job from public, anon, authenticated, service_role;
 grant execute on function public.preview_job, public.request_job, public.stop_jobs, public.stop_run, public.retry_job to authenticated, service_role;

@@ -64,6 +64,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJyb2xlIjoic2VydmljZV9yb2xlIn0.c2lnbmF0dXJl"
         (JWT, f"token {JWT} expired"),
         ("hunter2", "could not connect to postgresql://postgres:hunter2@db.example:5432/postgres"),
         ("p@ss:w", "could not connect to postgres://u:p@ss:w@db.example/postgres"),
+        ("ghp_abc", "fetch main of https://ghp_abc@git.example/a"),
         ("hunter2", "connection failed: host=x password=hunter2 user=y"),
         ("opaque-token-1234", "header Authorization: Bearer opaque-token-1234"),
         ("abc.def", "see https://x.example/object/sign/a?token=abc.def"),

@@ -122,6 +122,25 @@ def test_what_follows_a_rewind_takes_the_place_of_what_was_hidden(db: Connection
     assert course.counted() == 0
 
 
+def test_of_two_processes_that_begin_a_run_anew_at_once_the_second_hides_what_the_first_records(db: Connection) -> None:
+    run_id = new_id()
+    write(db, {"training_runs": [{"id": run_id, "name": "r", "environment": "e", "status": "pending"}]})
+
+    first = resume(db, run_id, rewind_to_step=-1)
+    second = resume(db, run_id, rewind_to_step=-1)
+
+    assert (first["rewinds"], second["rewinds"]) == ([], [-1])
+
+
+def test_a_run_that_was_recorded_before_it_began_can_be_begun_anew(db: Connection) -> None:
+    run_id = new_id()
+    rollout = {"id": new_id(), "training_run_id": run_id, "environment": "e", "status": "success", "step": 3}
+    run = {"id": run_id, "name": "r", "environment": "e", "status": "pending"}
+    write(db, {"training_runs": [run], "rollouts": [rollout]})
+
+    assert resume(db, run_id, rewind_to_step=-1)["rewinds"] == [-1]
+
+
 def test_what_was_written_before_a_rewind_and_comes_after_it_is_hidden_as_it_comes(db: Connection) -> None:
     course = Course(db)
     resume(db, course.run_id, rewind_to_step=5)

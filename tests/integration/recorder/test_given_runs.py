@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import openmanus_rl
+from openmanus_rl.connections import get_client
 from openmanus_rl.errors import InvalidInput, NotFoundError, ServerError
 from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.records.ids import new_id
@@ -161,6 +162,8 @@ run.finish()
 def test_the_ranks_of_a_launched_job_are_one_owner(query: Query, pending: str, tmp_path: Path) -> None:
     script = tmp_path / "rank.py"
     script.write_text(RANK)
+    # It has begun before: otherwise there is nothing to rewind.
+    get_client().rpc("resume_run", {"run_id": pending, "change_id": new_id()})
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
     done = subprocess.run(
         torchrun,

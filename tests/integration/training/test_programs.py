@@ -139,6 +139,27 @@ def test_a_program_that_fails_before_it_records_makes_its_run_fail(
     assert "ValueError: no data" in capfd.readouterr().err
 
 
+def test_a_progress_bar_is_passed_through_before_its_line_ends_and_shown_as_it_was_last(
+    in_folder: Callable[[str], None], launch: Callable[..., Launched], query: Query
+) -> None:
+    in_folder(
+        "import sys, time\nfrom pathlib import Path\n"
+        "def main():\n    sys.stderr.write('10%\\r20%\\r')\n    sys.stderr.flush()\n"
+        "    for _ in range(1000):\n        if Path('go').exists(): break\n        time.sleep(0.02)\n"
+        "    else: sys.exit(4)\n    sys.stderr.write('30%')\n    sys.exit(3)\n"
+    )
+    run_id = new_run(None, None, entry_point={"module": "own:main"})
+
+    launched = launch(run_id)
+    assert launched.process.stderr is not None
+    shown = launched.process.stderr.read(len("10%"))
+    Path("go").touch()
+
+    assert shown == "10%"
+    assert launched.end()[0] == 3
+    assert ended(query, run_id)["status_message"] == "the program ended with exit code 3: 30%"
+
+
 def test_the_exit_code_is_the_programs_own(in_folder: Callable[[str], None], query: Query) -> None:
     in_folder("import openmanus_rl, sys\ndef main():\n    openmanus_rl.init('x')\n    sys.exit(7)\n")
     run_id = new_run(None, None, entry_point={"module": "own:main"})

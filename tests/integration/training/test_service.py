@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium import spaces
 from stable_baselines3 import DQN
 
 import openmanus_rl
@@ -20,6 +24,9 @@ from openmanus_rl.managers.runs import TrainingRunManager
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.records.ids import new_id
 from openmanus_rl.settings import load_settings
+from openmanus_rl.spool.roots import spool_root
+from openmanus_rl.spool.run_state import local_state
+from openmanus_rl.training.callbacks import Evaluations
 from openmanus_rl.training.config import TrainerConfig, parse_config
 from openmanus_rl.training.environment import make_environment
 from openmanus_rl.training.outcome import Result
@@ -260,6 +267,68 @@ def test_a_stop_asked_for_in_the_record_ends_after_the_step_with_a_checkpoint(
     assert ended(query, run_id)["status_message"] == "stopped by SIGTERM"
     steps = steps_of(run_id, "time/fps")
     assert steps == sorted(set(steps))
+
+
+def test_a_process_whose_run_another_one_has_begun_to_train_ends_and_leaves_the_run_to_it(
+    query: Query, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run_id = new_run(total_timesteps=1_000_000, hyperparameters=PPO, evaluation=FEW_EVALUATIONS)
+    begin_evaluating, another = Evaluations.on_training_start, new_id()
+
+    def begin(*arguments: Any) -> None:
+        begin_evaluating(*arguments)
+        get_client().rpc("resume_run", {"run_id": run_id, "change_id": another, "rewind_to_step": -1})
+
+    monkeypatch.setattr(Evaluations, "on_training_start", begin)
+    with Stop(poll_seconds=0.05) as stop:
+        code = serve(Launch(run_id), stop)
+
+    assert code == TAKEN
+    assert "another process trains this run now" in capfd.readouterr().err
+    wait_until(lambda: not local_state(spool_root(load_settings()), run_id, undelivered_only=True).is_left)
+    row = row_of(query, run_id)
+    assert (row["status"], str(row["status_change_id"]), row["timeline"]) == ("running", another, 1)
+    assert MetricManager.get_series(run_id) == {}
+
+
+class Parts(gymnasium.Env[Any, Any]):
+    """An environment of which some observations can be normalized."""
+
+    observation_space = spaces.Dict({"speed": spaces.Box(-9, 9, (2,)), "gear": spaces.Discrete(5)})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, **_options: Any) -> tuple[Any, dict[str, Any]]:
+        return self.observation_space.sample(), {}
+
+    def step(self, _action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.observation_space.sample(), 1.0, random.random() < 0.5, False, {}
+
+
+gymnasium.register("Parts-v0", Parts, disable_env_checker=True)
+
+
+class Pictures(Parts):
+    """An environment whose observations are images."""
+
+    observation_space = spaces.Box(0, 255, (36, 36, 3), np.uint8)
+
+
+gymnasium.register("Pictures-v0", Pictures, disable_env_checker=True)
+
+
+@pytest.mark.parametrize("environment", ["Parts-v0", "Pictures-v0", "FrozenLake-v1"])
+def test_images_and_choices_are_not_normalized(environment: str) -> None:
+    config = {"total_timesteps": 32, "normalize": True, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
+    assert train(new_run("ppo", environment, **config)).status == "completed"
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_run_goes_on_with_the_normalization_of_its_checkpoint(before: bool) -> None:
+    config = {"total_timesteps": 96, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
+    run_id = new_run("ppo", "CartPole-v1", normalize=before, **config)
+    assert train(run_id, stop_at=40).status == "interrupted"
+    TrainingRunManager.update_run(run_id, config={**config, "normalize": not before})
+    assert train(run_id).status == "completed"
 
 
 def test_an_attempt_that_another_process_has_begun_is_left_alone(

@@ -51,7 +51,7 @@ def test_what_an_algorithm_does_not_take_is_named(algorithm: str, given: dict[st
 def test_values_of_json_become_those_of_python() -> None:
     ppo = parse_hyperparameters(
         find_algorithm("PPO"),
-        {"learning_rate": {"start": 1e-3, "end": 0}, "n_steps": 8, "policy_kwargs": {"activation_fn": "ReLU"}},
+        {"learning_rate": {"start": 1e-3, "end": 0}, "n_steps": 8.0, "policy_kwargs": {"activation_fn": "ReLU"}},
         FEW,
     )
     td3 = parse_hyperparameters(
@@ -59,6 +59,7 @@ def test_values_of_json_become_those_of_python() -> None:
     )
 
     assert [ppo["learning_rate"](remaining) for remaining in (1.0, 0.5, 0.0)] == [1e-3, 5e-4, 0]
+    assert isinstance(ppo["n_steps"], int)
     assert ppo["policy_kwargs"]["activation_fn"].__name__ == "ReLU"
     assert td3["train_freq"] == (1, "episode")
     assert td3["action_noise"]().shape == (3,)
@@ -85,9 +86,36 @@ def test_actions_that_do_not_fit_are_refused(algorithm: str, actions: spaces.Spa
     assert refused.value.hint is not None
 
 
-def test_observations_that_do_not_fit_are_refused() -> None:
+@pytest.mark.parametrize(
+    "actions",
+    [
+        spaces.Discrete(2, start=5),
+        spaces.MultiDiscrete([2, 3], start=[0, 1]),
+        spaces.MultiDiscrete([[2], [3]]),
+        spaces.MultiBinary([2, 2]),
+        spaces.Box(-np.inf, 1, (1,)),
+    ],
+    ids=str,
+)
+def test_actions_that_would_reach_the_environment_as_others_are_refused(actions: spaces.Space[Any]) -> None:
+    with pytest.raises(InvalidInput, match="action space that Stable-Baselines3 cannot use") as refused:
+        check_spaces("ppo", "e", SMOOTH, actions)
+    assert refused.value.field == "environment"
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        spaces.Tuple([FEW]),
+        spaces.Discrete(2, start=1),
+        spaces.Dict({"a": spaces.Dict({"b": FEW})}),
+        spaces.Dict({"map": spaces.Box(0, 255, (7, 7, 3), np.uint8)}),
+    ],
+    ids=str,
+)
+def test_observations_that_do_not_fit_are_refused(observations: spaces.Space[Any]) -> None:
     with pytest.raises(InvalidInput, match="observations that Stable-Baselines3 cannot use"):
-        check_spaces("ppo", "e", spaces.Tuple([FEW]), FEW)
+        check_spaces("ppo", "e", observations, FEW)
 
 
 def test_the_policy_follows_from_the_observations() -> None:
@@ -97,8 +125,23 @@ def test_the_policy_follows_from_the_observations() -> None:
     assert choose_policy(ppo, None, SMOOTH) == "MlpPolicy"
     assert choose_policy(ppo, None, picture) == "CnnPolicy"
     assert choose_policy(ppo, None, spaces.Dict({"a": SMOOTH})) == "MultiInputPolicy"
+    assert choose_policy(ppo, "CnnPolicy", picture) == "CnnPolicy"
     with pytest.raises(InvalidInput, match="PPO has MlpPolicy"):
         choose_policy(ppo, "LstmPolicy", SMOOTH)
+
+
+def test_a_map_of_cells_that_looks_like_a_small_image_is_read_as_a_vector() -> None:
+    assert choose_policy(ALGORITHMS["ppo"], None, spaces.Box(0, 255, (7, 7, 3), np.uint8)) == "MlpPolicy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "observations"),
+    [("CnnPolicy", SMOOTH), ("MultiInputPolicy", SMOOTH), ("MlpPolicy", spaces.Dict({"a": SMOOTH}))],
+)
+def test_a_policy_that_does_not_fit_the_observations_is_refused(policy: str, observations: spaces.Space[Any]) -> None:
+    with pytest.raises(InvalidInput, match="does not fit the observations") as refused:
+        choose_policy(ALGORITHMS["ppo"], policy, observations)
+    assert refused.value.field == "config.policy"
 
 
 @pytest.mark.parametrize("name", [None, "", "grpo"])
