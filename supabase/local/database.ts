@@ -7,7 +7,7 @@ import { currentClient } from "./client.ts";
 import { type DatabaseAddress, dialling } from "./dial.ts";
 import { isUnavailable } from "./errors.ts";
 import { statementTimeoutMs } from "./limits.ts";
-import { begin, type Database, kyselyOn, leave } from "./pool.ts";
+import { begin, counted, type Database, kyselyOn, leave } from "./pool.ts";
 import { forgetPrepared } from "./rest/prepared.ts";
 import { join, literal, raw } from "./rest/sql.ts";
 import { readSchema, type Schema } from "./rest/schema.ts";
@@ -55,7 +55,7 @@ export class GatewayConnection extends PostgresConnection {
         onclose: () => this.#renew(driver),
       },
     });
-    return driver;
+    return counted(driver);
   }
 
   #renew(closed: postgres.Sql): void {
