@@ -16,6 +16,13 @@ import { postgresTypes } from "./types.ts";
 
 const MAX_CONNECTIONS = 20;
 const CONNECT_TIMEOUT_SECONDS = 5;
+/** What SQL and clients are written for, whatever the database or the role says; poolers know these parameters too. */
+const SESSION = {
+  application_name: "openmanus-rl gateway",
+  standard_conforming_strings: "on",
+  DateStyle: "ISO",
+  TimeZone: "UTC",
+};
 const RELOAD_DELAY_MS = 100;
 /** How often to look for changes of a schema that does not tell of them. */
 const LOOK_MS = 10_000;
@@ -49,7 +56,7 @@ export class GatewayConnection extends PostgresConnection {
         // Connections are closed by Postgres alone: whenever one closes, something happened there.
         max_lifetime: null,
         types: postgresTypes,
-        connection: { application_name: "openmanus-rl gateway" },
+        connection: SESSION,
         onnotice: () => {},
         ...dialling(this.address),
         onclose: () => this.#renew(driver),
