@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from openmanus_rl.errors import StackError
 from openmanus_rl.local import cluster, ports
 from openmanus_rl.local.home import Home, read_json
-from openmanus_rl.transport.postgres import PostgresConnection, session
-from openmanus_rl.transport.postgres_names import resolved_options, with_options
+from openmanus_rl.transport.postgres import PostgresConnection, lift_limits, session
+from openmanus_rl.transport.postgres_names import resolved_options, resolved_url
 
 DATABASE = "postgres"
 
@@ -97,6 +97,8 @@ class ExternalAdmin(Admin):
     """Access to an external database as its owner."""
 
     database_url: str = ""
+    address: str = ""
+    """The database for programs that see neither the environment nor libpq's files; without the password."""
 
     def __repr__(self) -> str:
         return f"ExternalAdmin(port={self.port})"  # A traceback must not carry secrets.
@@ -110,9 +112,14 @@ class ExternalAdmin(Admin):
 
     @property
     def dump_arguments(self) -> list[str]:
-        address = with_options(self.database_url, password=None)
-        # Not every server that may restore it was built with the same methods of compression.
-        return ["--no-toast-compression", *(f"--schema={name}" for name in self.schemas), f"--dbname={address}"]
+        return [
+            # Not every server that may restore it was built with the same methods of compression.
+            "--no-toast-compression",
+            # Whatever the database or the role has for its clients.
+            "--encoding=UTF8",
+            *(f"--schema={name}" for name in self.schemas),
+            f"--dbname={self.address}",
+        ]
 
     def _libpq(self) -> dict[str, str]:
         return {"PGPASSWORD": self.password, "PGAPPNAME": "openmanus-rl"}
@@ -122,9 +129,9 @@ def external_admin(database_url: str) -> ExternalAdmin:
     """Return access to an external database."""
     with session(database_url, attempt="connect to the database") as connection:
         password = resolved_options(connection).get("password", "")
-        port = connection.info.port
+        port, address = connection.info.port, resolved_url(connection)
     folder = cluster.installed_binaries().folder
-    return ExternalAdmin(port=port, password=password, folder=folder, database_url=database_url)
+    return ExternalAdmin(port=port, password=password, folder=folder, database_url=database_url, address=address)
 
 
 def admin_of(home: Home, database_url: str) -> Admin:
@@ -141,6 +148,5 @@ def admin_of(home: Home, database_url: str) -> Admin:
 @contextmanager
 def _unlimited(url: str, attempt: str) -> Iterator[PostgresConnection]:
     with session(url, attempt=attempt, autocommit=True) as connection:
-        connection.execute("set statement_timeout = 0")
-        connection.execute("set idle_in_transaction_session_timeout = 0")
+        lift_limits(connection)
         yield connection

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openmanus_rl.errors import OpenManusError, SchemaMismatch, TransientError
 from openmanus_rl.local.history import Applied, Migration, require_known
-from openmanus_rl.transport.postgres import PostgresConnection, session
+from openmanus_rl.transport.postgres import PostgresConnection, lift_limits, session, settle
 from openmanus_rl.transport.postgres_names import quoted
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import translated
@@ -131,6 +131,8 @@ def _apply(connection: PostgresConnection, migration: Migration) -> None:
     statement = ""
     try:
         connection.execute("reset all")  # Settings of the previous file must not affect this one.
+        settle(connection)
+        lift_limits(connection)
         with translated(f"migration {migration.path.name}"), connection.transaction():
             for statement in statements:
                 # Without parameters, a percent sign needs no escaping.

@@ -18,7 +18,7 @@ from openmanus_rl.errors import SettingsError
 from openmanus_rl.transport.retry import RetryPolicy
 from openmanus_rl.transport.translate import translated
 
-__all__ = ["answers", "connect", "session"]
+__all__ = ["answers", "connect", "lift_limits", "session", "settle"]
 
 PostgresConnection = psycopg.Connection[tuple[Any, ...]]
 
@@ -36,16 +36,21 @@ def connect(
 
     def attempt(_remaining_seconds: float) -> PostgresConnection:
         with translated("connect to Postgres"):
-            return psycopg.connect(
+            connection = psycopg.connect(
                 database_url,
-                autocommit=autocommit,
+                autocommit=True,
                 # libpq takes whole seconds, and 1 means 2.
                 connect_timeout=max(2, round(connect_timeout_seconds)),
                 application_name="openmanus-rl",
+                # Not what the environment, the role or the database has: any text is recorded.
+                client_encoding="utf8",
                 # A pooler, such as Supabase's, may use another session for each transaction.
                 prepare_threshold=None,
                 **protection,
             )
+            settle(connection)
+            connection.autocommit = autocommit
+            return connection
 
     return (retry or RetryPolicy()).run(attempt)
 
@@ -76,6 +81,30 @@ def session(
     )
     with translated(attempt), connection:
         yield connection
+
+
+# What the server tells of these, and how our SQL and psycopg are written. A database or a role may have them otherwise.
+_WRITTEN_FOR = {"standard_conforming_strings": "on", "DateStyle": "ISO"}
+
+
+def settle(connection: PostgresConnection) -> None:
+    """Give a session the settings that statements and values are written for."""
+    for name, value in _WRITTEN_FOR.items():
+        if not (connection.info.parameter_status(name) or value).startswith(value):
+            connection.execute(f"set {name} = {value}".encode())
+
+
+# By name, because a server knows only those of its version.
+_LIFT_LIMITS = b"""
+select set_config(name, '0', false) from pg_catalog.pg_settings
+where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout',
+  'idle_session_timeout')
+"""
+
+
+def lift_limits(connection: PostgresConnection) -> None:
+    """Let the statements of a session, and their waiting for others, take as long as they take."""
+    connection.execute(_LIFT_LIMITS)
 
 
 _LOOPBACK = ("127.", "localhost", "::1")

@@ -7,7 +7,7 @@ import { currentClient } from "./client.ts";
 import { type DatabaseAddress, dialling } from "./dial.ts";
 import { isUnavailable } from "./errors.ts";
 import { statementTimeoutMs } from "./limits.ts";
-import { begin, type Database, kyselyOn, leave } from "./pool.ts";
+import { begin, counted, type Database, kyselyOn, leave } from "./pool.ts";
 import { forgetPrepared } from "./rest/prepared.ts";
 import { join, literal, raw } from "./rest/sql.ts";
 import { readSchema, type Schema } from "./rest/schema.ts";
@@ -16,6 +16,13 @@ import { postgresTypes } from "./types.ts";
 
 const MAX_CONNECTIONS = 20;
 const CONNECT_TIMEOUT_SECONDS = 5;
+/** What SQL and clients are written for, whatever the database or the role says; poolers know these parameters too. */
+const SESSION = {
+  application_name: "openmanus-rl gateway",
+  standard_conforming_strings: "on",
+  DateStyle: "ISO",
+  TimeZone: "UTC",
+};
 const RELOAD_DELAY_MS = 100;
 /** How often to look for changes of a schema that does not tell of them. */
 const LOOK_MS = 10_000;
@@ -49,13 +56,13 @@ export class GatewayConnection extends PostgresConnection {
         // Connections are closed by Postgres alone: whenever one closes, something happened there.
         max_lifetime: null,
         types: postgresTypes,
-        connection: { application_name: "openmanus-rl gateway" },
+        connection: SESSION,
         onnotice: () => {},
         ...dialling(this.address),
         onclose: () => this.#renew(driver),
       },
     });
-    return driver;
+    return counted(driver);
   }
 
   #renew(closed: postgres.Sql): void {

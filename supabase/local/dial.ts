@@ -23,6 +23,8 @@ export interface DatabaseAddress {
 /** What postgres.js is told, whose types leave `socket` out. What is written to a socket waits until it is connected. */
 export function dialling(address: DatabaseAddress): object {
   return {
+    // postgres.js takes the name from the URL as it is encoded there.
+    database: decodeURIComponent(new URL(address.url).pathname.slice(1)),
     socket({ host, port }: { host: string[]; port: number[] }): net.Socket | Duplex {
       if (address.tls !== "disable" && !address.socketPath) return new SecureSocket(address, host[0], port[0]);
       const socket = new PlainSocket(address.scramOnly);

@@ -78,6 +78,20 @@ const BEGIN_PATIENCE_MS = 3_000;
 const BEGIN_PAUSE_MS = 100;
 /** After this, a connection that was being opened when its pool was left is open or has failed. */
 const STRAGGLERS_MS = 10_000;
+/** How often a pool that was left is looked at, and so how long its single statements have to end. */
+const LOOK_MS = 1_000;
+/** After this, a transaction of a pool that was left has passed every time limit: its connection is dead. */
+const LONGEST_TRANSACTION_MS = 180_000;
+
+/** The transactions of a pool. */
+interface Use {
+  running: number;
+  /** What refuses those that wait for a connection. */
+  waiting: Set<(reason: Error) => void>;
+  isLeft: boolean;
+}
+
+const uses = new WeakMap<postgres.Sql, Use>();
 
 /**
  * Run a transaction on the pool of the moment.
@@ -112,14 +126,54 @@ export async function patiently<T>(work: () => Promise<T>, mayRepeat: () => bool
   }
 }
 
+/** Count the transactions of a pool, so that those that run can end when it is left, and those that wait do not begin. */
+export function counted(pool: postgres.Sql): postgres.Sql {
+  const use: Use = { running: 0, waiting: new Set(), isLeft: false };
+  uses.set(pool, use);
+  const beginUncounted = pool.begin as (...given: unknown[]) => Promise<unknown>;
+  const beginCounted = async (...given: unknown[]) => {
+    if (use.isLeft) throw leftError();
+    const run = given.pop() as (transaction: postgres.TransactionSql) => unknown;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    use.waiting.add(reject);
+    let begun = false;
+    const begin = (transaction: postgres.TransactionSql) => {
+      if (use.isLeft) throw leftError();
+      [begun, use.running] = [true, use.running + 1];
+      use.waiting.delete(reject);
+      return run(transaction);
+    };
+    beginUncounted(...given, begin).then(resolve, reject);
+    try {
+      return await promise;
+    } finally {
+      use.waiting.delete(reject);
+      if (begun) use.running--;
+    }
+  };
+  return Object.assign(pool, { begin: beginCounted as typeof pool.begin });
+}
+
+function leftError(): Error {
+  return Object.assign(new Error("the pool was left"), { code: "CONNECTION_ENDED" });
+}
+
 /**
- * Leave a pool for good, with every query that it holds.
+ * Leave a pool for good: what runs in it on connections that still are may end, and nothing else begins.
  *
  * postgres.js reopens a connection with what it had not sent before, ahead of the handshake, so that the new one times
  * out; and it sends the ROLLBACK of a transaction that was cut off to whoever has the reopened connection by then.
  */
 export function leave(pool: postgres.Sql): void {
-  pool.end({ timeout: 0 }).catch(() => {});
-  const { close } = pool as unknown as { close(): Promise<void> }; // Missing from its types.
-  setTimeout(() => close().catch(() => {}), STRAGGLERS_MS);
+  const use = uses.get(pool)!;
+  use.isLeft = true;
+  for (const refuse of use.waiting) refuse(leftError());
+  const giveUpAt = Date.now() + LONGEST_TRANSACTION_MS;
+  const timer = setInterval(() => {
+    if (use.running > 0 && Date.now() < giveUpAt) return;
+    clearInterval(timer);
+    pool.end({ timeout: 0 }).catch(() => {});
+    const { close } = pool as unknown as { close(): Promise<void> }; // Missing from its types.
+    setTimeout(() => close().catch(() => {}), STRAGGLERS_MS);
+  }, LOOK_MS);
 }

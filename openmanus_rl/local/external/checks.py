@@ -30,6 +30,12 @@ def require_usable(facts: Facts, place: str) -> None:
             setting="DATABASE_URL",
             hint="unset DATABASE_URL, or set all lines that `openmanus-rl status --env` prints for that stack",
         )
+    if facts.encoding != "UTF8":
+        statement = _statement("create database openmanus_rl owner {} encoding 'UTF8' template template0;", facts.login)
+        raise StackError(
+            f"{place} has the encoding {facts.encoding}, and the record holds text of any kind",
+            hint=f"use a database in UTF8: {statement}",
+        )
 
 
 def require_owner(facts: Facts, place: str) -> None:

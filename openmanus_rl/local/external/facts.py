@@ -32,6 +32,7 @@ select
   current_setting('server_version') as version,
   current_database()::text as database,
   session_user::text as login,
+  current_setting('server_encoding') as encoding,
   pg_catalog.pg_is_in_recovery() or current_setting('default_transaction_read_only') = 'on' as is_read_only,
   me.rolsuper as is_superuser,
   me.rolcreaterole or me.rolsuper as may_create_roles,
@@ -71,6 +72,7 @@ class Facts:
     version: str
     database: str
     login: str
+    encoding: str
     is_read_only: bool
     is_superuser: bool
     may_create_roles: bool

@@ -14,7 +14,7 @@ from openmanus_rl.local.external.keys import DatabaseKeys, ensure_keys
 from openmanus_rl.local.external.pooling import require_sessions
 from openmanus_rl.local.history import Migration
 from openmanus_rl.local.migrations import MigrationPlan
-from openmanus_rl.transport.postgres import PostgresConnection, session
+from openmanus_rl.transport.postgres import PostgresConnection, lift_limits, session
 from openmanus_rl.transport.postgres_names import quoted
 from openmanus_rl.transport.retry import RetryPolicy
 
@@ -86,7 +86,7 @@ def opened(database_url: str) -> Iterator[PostgresConnection]:
     """Connect for a setup, which may wait for others and take its time."""
     retry = RetryPolicy(limit_seconds=_CONNECT_LIMIT_SECONDS)
     with session(database_url, attempt="set up the database", autocommit=True, retry=retry) as connection:
-        connection.execute("set statement_timeout = 0")
+        lift_limits(connection)
         yield connection
 
 

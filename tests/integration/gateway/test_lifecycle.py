@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import psycopg
@@ -178,6 +179,33 @@ def test_connections_cut_by_the_server_are_replaced(gateway: Gateway, sql: psyco
             )
         )
     assert client.rpc("add_numbers", {"a": 1}).execute().data == 2
+
+
+def test_a_request_outlasts_the_end_of_connections_that_are_not_its_own(
+    own_gateway: Gateway, sql: psycopg.Connection
+) -> None:
+    headers = {"apikey": own_gateway.settings.secret_key}
+    running = "from pg_stat_activity where application_name like '%gateway' and wait_event = 'PgSleep'"
+
+    def sleep(seconds: float) -> int:
+        url = f"{own_gateway.url}/rest/v1/rpc/sleeper"
+        return httpx.post(url, json={"seconds": seconds}, headers=headers, timeout=30).status_code
+
+    body = "language sql begin atomic select pg_sleep(seconds); end"
+    sql.execute(f"create function public.sleeper(seconds float) returns void {body}")  # type: ignore[arg-type]
+    try:
+        eventually(lambda: sleep(0) == 204)
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(sleep, 2.5)
+            eventually(lambda: sql.execute(f"select {running}").rowcount == 1)  # type: ignore[arg-type]
+            # As `idle_session_timeout` and firewalls do.
+            sql.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                f" where application_name like '%gateway' and pid not in (select pid {running})"  # type: ignore[arg-type]
+            )
+            assert asked.result() == 204
+    finally:
+        sql.execute("drop function public.sleeper")
 
 
 def test_keys_are_never_logged(settings: GatewaySettings) -> None:

@@ -13,6 +13,7 @@ import httpx
 import psycopg
 import pytest
 
+from openmanus_rl.transport.postgres import session
 from openmanus_rl.transport.postgres_names import with_options
 
 from ...support.postgres_server import Server
@@ -59,10 +60,26 @@ def server(external_server: Callable[[int], Server]) -> Server:
     return external_server(15)
 
 
+SETTINGS = {
+    "client_encoding": "LATIN1",
+    "datestyle": "German",
+    "lock_timeout": "10s",
+    "search_path": "nowhere",
+    "standard_conforming_strings": "off",
+    "statement_timeout": "20s",
+    "timezone": "Asia/Kolkata",
+}
+"""What an administrator may have set for a database or a role."""
+
+
 @pytest.fixture(scope="module")
 def machine(server: Server, homes: Path) -> Iterator[Machine]:
-    """A machine that has set the database up and serves it."""
-    machine = Machine(homes / f"external-{server.port}", server.create_ordinary_database())
+    """A machine that has set up a database, which has settings of its own, and serves it."""
+    url = server.create_ordinary_database()
+    machine = Machine(homes / f"external-{server.port}", url)
+    with server.connect() as administrator:
+        for name, value in SETTINGS.items():
+            administrator.execute(f"alter database {url.rsplit('/', 1)[1]} set {name} = '{value}'".encode())
     machine.up("--migrate")
     yield machine
     machine.down()
@@ -84,6 +101,28 @@ def test_recorder_managers_and_storage_need_no_other_setting(machine: Machine) -
     )
     assert answer.status_code == 200, answer.text
     assert "recorded" in machine.run("runs", "list").stdout
+
+
+def test_settings_of_the_database_do_not_change_what_is_recorded(machine: Machine) -> None:
+    text = "a room… 房间 \\d 'quoted'"
+    script = f"""
+import json, openmanus_rl
+from openmanus_rl.utils.supabase_client import get_supabase
+with openmanus_rl.init(name="settings", environment="house") as run:
+    with run.rollout(task_description="find it") as rollout:
+        rollout.log_turn(observation={text!r}, action="go")
+        rollout.complete(status="success")
+    assert run.flush(timeout_seconds=60)
+rows = get_supabase().table("agent_states").select("observation").eq("rollout_id", rollout.id).execute()
+print(json.dumps(rows.data))
+"""
+    assert [row["observation"] for row in machine.python(script)] == [text]
+    with session(machine.env["DATABASE_URL"], attempt="look") as ours:
+        assert ours.execute("select current_setting('search_path')").fetchone() == ("nowhere",)
+        found = ours.execute(
+            "select now() - created_at < interval '1 hour', created_at, '\\d' from public.training_runs"
+        )
+        assert {(recent, at.tzinfo is not None, text) for recent, at, text in found} == {(True, True, "\\d")}
 
 
 def test_a_link_signs_in_to_the_dashboard(machine: Machine) -> None:
@@ -138,7 +177,9 @@ def test_the_gateways_role_reads_no_keys(machine: Machine) -> None:
 def world(machine: Machine) -> Iterator[World]:
     info = machine.info()
     keys = {"publishable_key": info["publishable_key"], "secret_key": info["secret_key"]}
-    with test_row_security.filled(info["url"], machine.env["DATABASE_URL"], **keys) as world:
+    with test_row_security.filled(
+        info["url"], with_options(machine.env["DATABASE_URL"], client_encoding="utf8"), **keys
+    ) as world:
         yield world
 
 
@@ -214,7 +255,7 @@ def test_a_backup_holds_database_and_files_and_an_embedded_stack_restores_it(
     embedded = json.loads((home.root / "stack.json").read_text())
     headers = {"apikey": embedded["secret_key"], "Authorization": f"Bearer {embedded['secret_key']}"}
     assert httpx.get(f"{embedded['url']}/{path}", headers=headers).json() == {"a": 1}
-    runs = "select id from training_runs order by id"
+    runs = "select id from public.training_runs order by id"
     with psycopg.connect(info["database_url"]) as theirs, psycopg.connect(embedded["database_url"]) as ours:
         assert ours.execute(runs).fetchall() == theirs.execute(runs).fetchall()
 
@@ -250,10 +291,14 @@ def test_a_killed_supervisor_is_replaced_by_the_next_command(machine: Machine) -
     assert after["secret_key"] == before["secret_key"]
 
 
-def test_creating_roles_gives_enough_power_over_them_on_newer_servers(
+def test_creating_roles_gives_enough_power_over_them_on_newer_servers_whatever_the_databases_name(
     external_server: Callable[[int], Server], homes: Path
 ) -> None:
-    machine = Machine(homes / "external-17", external_server(17).create_ordinary_database())
+    server = external_server(17)
+    url, _, plain = server.create_ordinary_database().rpartition("/")
+    with server.connect() as administrator:
+        administrator.execute(f'alter database {plain} rename to "a lab/17"'.encode())
+    machine = Machine(homes / "external-17", f"{url}/a%20lab%2F17")
     machine.up("--migrate")
     try:
         done = machine.python(PROGRAM)
@@ -263,6 +308,6 @@ def test_creating_roles_gives_enough_power_over_them_on_newer_servers(
             roles = owner.execute(
                 "select distinct usename from pg_stat_activity where application_name = 'openmanus-rl gateway'"
             ).fetchall()
-        assert [name[:22] for (name,) in roles] == ["openmanus_gateway_lab_"]
+        assert [name[:26] for (name,) in roles] == ["openmanus_gateway_a_lab_17"]
     finally:
         machine.down()

@@ -42,6 +42,7 @@ def statements_of(error: OpenManusError) -> list[str]:
 
 def schemas(server: Server, database: str) -> set[str]:
     with server.connect(database) as connection:
+        connection.execute("set client_encoding = 'UTF8'")
         found = connection.execute("select nspname from pg_namespace where nspname !~ '^pg_'").fetchall()
     return {name for (name,) in found}
 
@@ -155,6 +156,20 @@ def test_a_database_that_is_not_set_up_says_how(server: Server) -> None:
     url = server.create_ordinary_database()
     with pytest.raises(SchemaMismatch, match=r"is not set up for openmanus-rl; .*up --migrate"):
         find_served(ExternalDatabase(url), find_assets())
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused(server: Server, encoding: str) -> None:
+    server.create_ordinary_database()
+    name = f"lab_{encoding.lower()}"
+    with server.connect() as administrator:
+        administrator.execute(
+            f"create database {name} owner lab encoding '{encoding}' template template0 locale 'C'".encode()
+        )
+    url = with_options(server.url(name), user="lab")
+    with pytest.raises(StackError, match=f"has the encoding {encoding}.*create database .* encoding 'UTF8'"):
+        migrate(url)
+    assert schemas(server, name) == {"public", "information_schema"}
 
 
 def test_a_read_only_server_is_refused(server: Server) -> None:
