@@ -43,7 +43,7 @@ def log(
         print_json([dict(row) for row in page.rows])
         return
     if not page.rows:
-        output.print("Nothing in the log")
+        output.print("Nothing to show; admins and the secret key alone read the log")
         return
     table = new_table("when", "who", "action", "subject", "details")
     for row in page.rows:

@@ -65,7 +65,8 @@ def list_invitations(
         print_json([dict(row) for row in page.rows])
         return
     if not page.rows:
-        output.print("No invitations; make one with `openmanus-rl members invite EMAIL --role editor`")
+        hint = "admins and the secret key alone see them, and make one with `openmanus-rl members invite EMAIL`"
+        output.print(f"No invitations to show; {hint}")
         return
     table = new_table("id", "email", "role", "state", "made", "expires")
     for row in page.rows:

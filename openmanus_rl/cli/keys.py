@@ -119,9 +119,7 @@ def find_member_id(who: str | None) -> str:
     """Return the id of a member by e-mail address or id; by default of the owner of the embedded stack."""
     if who is None and not load_settings().is_embedded:
         raise typer.BadParameter("is required: whose key it is to be", param_hint="--member")
-    wanted = (who or OWNER_EMAIL).strip().lower()
-    members = MemberManager.list_accounts()
-    found = next((one for one in members if wanted in (one["user_id"], (one["email"] or "").lower())), None)
+    found = MemberManager.find_account(who or OWNER_EMAIL)
     if found is None:
         hint = "see `openmanus-rl members list`" if who else "`openmanus-rl dashboard` makes the owner; or use --member"
         raise NotFoundError(f"{who or OWNER_EMAIL} is not a member", field="member_id", hint=hint)

@@ -48,8 +48,9 @@ def list_members(as_json: JsonOption = False) -> None:
     table = new_table("id", "email", "role", "name", "joined", "last sign-in", "keys", right=("keys",))
     for member in members:
         name, email = escape(member["display_name"] or ""), escape(member["email"] or "")
-        seen = ago(member["last_sign_in_at"]) if member["last_sign_in_at"] else "never"
-        joined, keys = ago(member["created_at"]), str(member["keys"])
+        is_known = member["keys"] is not None
+        seen = ago(member["last_sign_in_at"]) if member["last_sign_in_at"] else "never" if is_known else "–"
+        joined, keys = ago(member["created_at"]), str(member["keys"]) if is_known else "–"
         table.add_row(member["user_id"], email, member["role"], name, joined, seen, keys)
     print_table(table)
 
@@ -154,9 +155,7 @@ app.command("log")(audit.log)
 
 
 def _find_member(who: str) -> Account:
-    wanted = _checked(who).lower()
-    members = MemberManager.list_accounts()
-    member = next((one for one in members if wanted in (one["user_id"], (one["email"] or "").lower())), None)
+    member = MemberManager.find_account(_checked(who))
     if member is None:
         raise NotFoundError(f"{who} is not a member", field="user_id", hint="see `openmanus-rl members list`")
     return member

@@ -8,7 +8,7 @@ import typer
 
 from openmanus_rl import __version__
 from openmanus_rl.cli.console import output, phases, print_facts
-from openmanus_rl.cli.stack import dashboard_fact, dashboard_link, print_stopped
+from openmanus_rl.cli.stack import dashboard_fact, print_stopped
 from openmanus_rl.errors import StackError
 from openmanus_rl.local.external.database import database_of
 from openmanus_rl.local.home import Home
@@ -87,7 +87,9 @@ def _announce(home: Home, info: StackInfo, serving: Serving, port: int) -> None:
         {
             "URL": serving.public_url,
             "Proxy to": f"http://{serving.host if serving.host not in ('0.0.0.0', '::') else '127.0.0.1'}:{port}",
-            **dashboard_fact(dashboard_link(info)),
+            # No link that signs in: what a service prints is kept in logs.
+            **dashboard_fact(info.dashboard_url),
+            "Sign in": "openmanus-rl dashboard",
             "Invite": "openmanus-rl members invite someone@example.org",
             **({"Database": info.external} if info.external else {}),
             "Files" if info.external else "Data": str(home.root),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Unpack
 
+from openmanus_rl.errors import ForbiddenError
 from openmanus_rl.managers.base import Manager, OneOrMany, Paging, known, matching, of_ids
 from openmanus_rl.records.ids import Id, as_id
 from openmanus_rl.records.rows import AuditLog, Invitation, Member, MemberKey
@@ -15,11 +16,11 @@ __all__ = ["AuditManager", "InvitationManager", "KeyManager", "MemberManager"]
 
 
 class Account(Member):
-    """A member with what is known of the account; the address and the last sign-in are for admins and oneself."""
+    """A member with what is known of the account; the rest is for admins and oneself, and None for all others."""
 
     email: str | None
     last_sign_in_at: str | None
-    keys: int
+    keys: int | None
 
 
 class MemberManager(Manager[Member]):
@@ -58,8 +59,22 @@ class MemberManager(Manager[Member]):
 
     @classmethod
     def list_accounts(cls) -> list[Account]:
-        """Return all members with the number of their keys, and for admins their e-mail addresses and last sign-ins."""
+        """Return all members, for admins with their e-mail addresses, last sign-ins and numbers of keys."""
         found: list[Account] = cls._client().rpc("list_members", {})
+        return found
+
+    @classmethod
+    def find_account(cls, who: str) -> Account | None:
+        """Return a member by id or e-mail address, or None; by an address, only admins find others."""
+        wanted = who.strip().lower()
+        accounts = cls.list_accounts()
+        found = next((one for one in accounts if wanted in (one["user_id"], (one["email"] or "").lower())), None)
+        if found is None and "@" in wanted and any(one["keys"] is None for one in accounts):
+            raise ForbiddenError(
+                f"{who} cannot be looked up: only admins see the addresses of members",
+                field="user_id",
+                hint="give the member's id, or use the secret key",
+            )
         return found
 
     @classmethod

@@ -2,7 +2,8 @@
 import { App } from "@supabase/lite";
 import { adminUsers, isAdminUsersPath } from "./admin_users.ts";
 import { unknownPath } from "./auth_api.ts";
-import { isPreflight, preflight, withCors } from "./cors.ts";
+import { currentClient } from "./client.ts";
+import { isPreflight, METHOD_LIST, METHODS, preflight, withCors } from "./cors.ts";
 import { serveDashboard } from "./dashboard.ts";
 import type { GatewayConnection } from "./database.ts";
 import { drained } from "./drain.ts";
@@ -10,7 +11,7 @@ import { announceEncodings } from "./encodings.ts";
 import { isUnavailable, unavailableResponse } from "./errors.ts";
 import { functions } from "./functions.ts";
 import { Hosts } from "./hosts.ts";
-import { comesWithMemberKey, Keys } from "./keys.ts";
+import { bearer, comesWithMemberKey, Keys } from "./keys.ts";
 import { limited } from "./limits.ts";
 import { KeyRefused, MemberKeys, refusedKey, refusedPath } from "./member_keys.ts";
 import { Observer } from "./observer.ts";
@@ -35,7 +36,8 @@ const ALIVE_PATH = "/gateway/alive";
 /** As on hosted projects: a read without a limit answers at most this many rows. */
 const MAX_ROWS = 1000;
 
-export type Handler = (request: Request) => Promise<Response>;
+/** Answers a request; one's own is what a function asks of its project. */
+export type Handler = (request: Request, isOwn?: boolean) => Promise<Response>;
 
 export async function createHandler(
   settings: Settings,
@@ -56,9 +58,13 @@ export async function createHandler(
   const observer = new Observer();
   const operations = new Operations(connection, keys, observer, realtime, settings.version);
 
-  const route = async (request: Request): Promise<Response> => {
+  const routeOutside = async (request: Request): Promise<Response> => {
     const refused = hosts.refuse(request);
     if (refused) return refused;
+    return await route(request, false);
+  };
+
+  const route = async (request: Request, isOwn: boolean): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
     if (pathname === ALIVE_PATH) {
       return Response.json({ version: settings.version, database_silent_ms: connection.silentMs });
@@ -76,6 +82,7 @@ export async function createHandler(
     const { method, body } = request;
     const url = `${hosts.originOf(request)}${pathname}${search}`;
     const translated = new Request(url, { method, body, headers: await keys.translate(request) });
+    if (!isOwn) await noteCaller(translated, keys);
     if (pathname.startsWith("/functions/v1")) return await callFunction(translated, pathname);
     if (pathname.startsWith("/storage/v1")) return withCors(await storage.fetch(translated));
     const response = await limited(translated, keys, (bounded) => routeBounded(bounded, pathname));
@@ -99,11 +106,14 @@ export async function createHandler(
     return response;
   };
 
-  return async (request) => {
+  const refuseMethod = () => Promise.resolve(new Response(null, { status: 405, headers: { Allow: METHOD_LIST } }));
+
+  return async (request, isOwn = false) => {
     try {
+      if (!METHODS.has(request.method)) return await observer.watch(request, refuseMethod);
       // What a function asks of its own project is part of a request that is counted already.
-      const isOwn = request.headers.get("host") === null;
-      return await drained(request, isOwn ? route : (read) => observer.watch(read, route));
+      const answer: Handler = isOwn ? (read) => route(read, true) : (read) => observer.watch(read, routeOutside);
+      return await drained(request, answer);
     } catch (error) {
       if (error instanceof KeyRefused) return withCors(refusedKey(error, new URL(request.url).pathname));
       if (isUnavailable(error)) return unavailableResponse();
@@ -111,6 +121,13 @@ export async function createHandler(
       return withCors(Response.json({ message: "Internal server error" }, { status: 500 }));
     }
   };
+}
+
+/** For whoever looks who is connected: as whom the request acts, if its key or token is one of ours. */
+async function noteCaller({ headers }: Request, keys: Keys): Promise<void> {
+  const client = currentClient.getStore();
+  const token = bearer(headers) ?? headers.get("apikey");
+  if (client && token) client.caller = await keys.claims(token) ?? undefined;
 }
 
 function createLite(settings: Settings, connection: GatewayConnection): App {

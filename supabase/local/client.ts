@@ -1,5 +1,6 @@
 /** Who is at the other end of the request being answered. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { Claims } from "./database.ts";
 
 export interface Client {
   address: string;
@@ -8,7 +9,7 @@ export interface Client {
   /** Aborted when the client goes before it has its answer. */
   gone: AbortSignal;
   /** As whom it acted, once that is known. */
-  caller?: { role: string; sub?: string };
+  caller?: Claims;
 }
 
 export const currentClient = new AsyncLocalStorage<Client | undefined>();

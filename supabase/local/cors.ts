@@ -1,6 +1,8 @@
 /** Letting browsers of any origin in: the keys decide, not the page that sends them. */
 
-const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+/** Those that the APIs know. */
+export const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+export const METHOD_LIST = [...METHODS].join(", ");
 const EXPOSED = "Content-Range, Content-Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
   "Preference-Applied, Retry-After, X-Total-Count, Link";
 
@@ -9,7 +11,7 @@ export function preflight(request: Request): Response {
     status: 204,
     headers: {
       "Access-Control-Allow-Origin": "*",
-      "Access-Control-Allow-Methods": METHODS,
+      "Access-Control-Allow-Methods": METHOD_LIST,
       "Access-Control-Allow-Headers": request.headers.get("access-control-request-headers") ?? "*",
       "Access-Control-Max-Age": "86400",
     },

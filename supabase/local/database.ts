@@ -3,7 +3,6 @@ import { PostgresConnection } from "@supabase/lite/postgres";
 import type postgres from "postgres";
 import { admission } from "./admission.ts";
 import { Canceller } from "./cancel.ts";
-import { currentClient } from "./client.ts";
 import { type DatabaseAddress, dialling } from "./dial.ts";
 import { isUnavailable } from "./errors.ts";
 import { statementTimeoutMs } from "./limits.ts";
@@ -185,19 +184,12 @@ export class GatewayConnection extends PostgresConnection {
         const work = () => inOrder(set, run(transaction));
         return await this.#canceller.whileWanted(() => processOf(set), work);
       });
-    if (operation !== OWN_WORK) this.#noteCaller(claims);
     return operation === OWN_WORK ? begun() : admission.run(claims, begun);
   }
 
   /** Run statements that change nothing with the caller's rights. */
   readAsCaller<T>(claims: Claims, run: (sql: postgres.TransactionSql) => Promise<T>, further: Setting[]): Promise<T> {
     return this.asCaller(claims, "", run, [...further, ["transaction_read_only", "on"]]);
-  }
-
-  /** For whoever looks who is connected. */
-  #noteCaller(claims: Claims): void {
-    const client = currentClient.getStore();
-    if (client) client.caller = claims;
   }
 
   /** Lite's own Data API would grant every table to every API role; nothing here leads to it, and nothing may. */

@@ -10,6 +10,7 @@
 import { createHandler, type Handler } from "./app.ts";
 import { currentClient } from "./client.ts";
 import { GatewayConnection } from "./database.ts";
+import { isLoopback } from "./hosts.ts";
 import { redirectLog } from "./log.ts";
 import { prove } from "./proof.ts";
 import { Proxies } from "./proxies.ts";
@@ -45,7 +46,9 @@ async function serve(settings: Settings): Promise<void> {
     Deno.serve({ hostname, port, onListen: () => {} }, async (request, { remoteAddr }) => {
       const { hostname: peer } = remoteAddr as Deno.NetAddr;
       const { headers, signal: gone } = request;
-      const client = { address: proxies.clientOf(headers, peer), isLocal: proxies.isLocal(headers, peer), gone };
+      // A proxy that tells nothing of its clients passes the public name on: what it passes on is not from here.
+      const isLocal = isLoopback(new URL(request.url).hostname) && proxies.isLocal(headers, peer);
+      const client = { address: proxies.clientOf(headers, peer), isLocal, gone };
       return (client.isLocal ? await prove(request, settings.secretKey, servedPort) : null) ??
         await currentClient.run(client, () => handler(request));
     });
@@ -79,7 +82,7 @@ function shortCircuitOwnRequests(origin: string, handler: Handler): void {
   const fetchOutside = globalThis.fetch;
   globalThis.fetch = (input, init) => {
     const request = new Request(input, init);
-    return new URL(request.url).origin === origin ? handler(request) : fetchOutside(request);
+    return new URL(request.url).origin === origin ? handler(request, true) : fetchOutside(request);
   };
 }
 

@@ -18,11 +18,11 @@ export class Hosts {
   /** Refuse a request that was sent to another name; null lets it pass. */
   refuse(request: Request): Response | null {
     const { hostname, host, protocol } = new URL(request.url);
-    const header = request.headers.get("host"); // absent where a function calls its own project
+    const header = request.headers.get("host"); // absent in HTTP/1.0, and in HTTP/2, where the URL has the name
     const named = header === null ? null : URL.parse(`${protocol}//${header}`);
     const isNamedSo = (means: (url: { hostname: string; host: string }) => boolean) =>
       means({ hostname, host }) && (header === null || named !== null && means(named));
-    if (isNamedSo(({ hostname }) => isLoopback(hostname)) && (header === null || this.#isFromHere())) return null;
+    if (isNamedSo(({ hostname }) => isLoopback(hostname)) && this.#isFromHere()) return null;
     if (this.publicUrl && isNamedSo(({ host }) => this.#isPublic(host))) return null;
     return new Response(this.#explanation(), {
       status: 421,

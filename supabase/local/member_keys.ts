@@ -145,7 +145,7 @@ export function refusedKey(refusal: KeyRefused, pathname: string): Response {
 
 /** What only a person who signed in may ask of Auth. */
 export function refusedPath(): Response {
-  const msg = "A key cannot sign in or change its member's account; sign in to the dashboard";
+  const msg = "A key cannot sign in or change accounts; sign in to the dashboard, or use the secret key";
   return Response.json({ code: 403, error_code: "not_allowed", msg }, { status: 403 });
 }
 

@@ -128,7 +128,11 @@ export class Operations {
   /** Fill in what the database knows, or, while it does not answer, leave it out: an old figure would look new. */
   async #readDatabase(): Promise<void> {
     const { database, up, rows, files, fileBytes, runs, rollouts, oldest, workers, jobs } = this.#gauges;
-    for (const gauge of [database, rows, files, fileBytes, runs, rollouts, oldest, workers, jobs]) gauge.reset();
+    const forget = () => {
+      for (const gauge of [rows, files, fileBytes, rollouts, workers, jobs]) gauge.reset();
+      for (const gauge of [database, runs, oldest]) gauge.remove(); // Of those without labels a reset would leave a 0.
+    };
+    forget();
     try {
       const [{ usage, queue, jobs: counts }, buckets] = await Promise.all([this.#figures.get(), this.#files.get()]);
       up.set(1);
@@ -146,7 +150,7 @@ export class Operations {
       for (const [status, count] of Object.entries(counts)) jobs.set({ status }, count);
     } catch (error) {
       console.error("metrics: the database was not read:", (error as Error).message);
-      for (const gauge of [database, rows, files, fileBytes, runs, rollouts, oldest, workers, jobs]) gauge.remove();
+      forget();
       up.set(0);
     }
   }

@@ -81,7 +81,8 @@ async function signIn(connection: GatewayConnection, keys: Keys, origin: string,
     from auth.users where email = ${email.toLowerCase()} and not is_sso_user`;
   const isRight = await checkPassword(email.toLowerCase(), password, user?.encrypted_password ?? null);
   if (!user || !isRight) {
-    if (user) await noteFailure(connection, email.toLowerCase());
+    // Also where there is no such account: the time taken must not tell.
+    await noteFailure(connection, email.toLowerCase());
     throw invalidCredentials();
   }
   if (user.banned) throw new AuthError(400, "user_banned", "User is banned");
@@ -104,9 +105,9 @@ async function noteFailure(connection: GatewayConnection, email: string): Promis
   }
 }
 
-/** Compare a password, no more often than the throttle lets an account or an address try. */
+/** Compare a password, no more often than the throttle lets it be tried. */
 async function checkPassword(account: string, password: string, digest: string | null): Promise<boolean> {
-  return await signInThrottle.attempt([`account ${account}`, `address ${siteOf(clientAddress())}`], async () => {
+  return await signInThrottle.attempt(account, siteOf(clientAddress()), async () => {
     const isRight = await bcrypt.compare(password, digest || NOBODYS_PASSWORD);
     return isRight && !!digest;
   });

@@ -9,8 +9,12 @@ interface Limit {
 }
 
 const LIMITS: Record<string, Limit> = {
-  account: { burst: 10, seconds: 30 },
+  /** Of one account from one address, */
+  guess: { burst: 10, seconds: 30 },
+  /** of all accounts from one address, */
   address: { burst: 30, seconds: 10 },
+  /** and of one account from all addresses: one that guesses as often as it may does not use this up. */
+  account: { burst: 100, seconds: 30 },
 };
 /** Comparing one takes all of a core for a while: what waits longer than this line is turned away. */
 const MAX_WAITING = 20;
@@ -72,4 +76,28 @@ export class Throttle {
   }
 }
 
-export const signInThrottle = new Throttle();
+/**
+ * The throttle of passwords. Whoever guesses an account's must not be able to lock its owner out: where somebody signed
+ * in to it before, guesses from elsewhere count for nothing.
+ */
+export class SignInThrottle {
+  readonly #familiar = new Set<string>();
+
+  constructor(readonly throttle = new Throttle()) {}
+
+  async attempt(account: string, address: string, run: () => Promise<boolean>): Promise<boolean> {
+    const place = `${address} ${account}`;
+    const everywhere = this.#familiar.has(place) ? [] : [`account ${account}`];
+    const isRight = await this.throttle.attempt([`guess ${place}`, `address ${address}`, ...everywhere], run);
+    if (isRight) this.#remember(place);
+    return isRight;
+  }
+
+  #remember(place: string): void {
+    this.#familiar.delete(place);
+    this.#familiar.add(place);
+    if (this.#familiar.size > MAX_REMEMBERED) this.#familiar.delete(this.#familiar.values().next().value!);
+  }
+}
+
+export const signInThrottle = new SignInThrottle();

@@ -12,6 +12,19 @@ comment on table public.members is 'Members of the workspace. A user who has onl
 create trigger touch_updated_at before update on public.members
   for each row execute function internal.touch_updated_at();
 
+create function internal.refuse_another_user() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  -- The log would not tell who went and who came.
+  perform internal.fail('OM409', 'user_id', format('member %s: cannot become another user; remove the member and add the other', old.user_id));
+end
+$$;
+
+create trigger refuse_another_user before update on public.members
+  for each row when (old.user_id is distinct from new.user_id) execute function internal.refuse_another_user();
+revoke execute on function internal.refuse_another_user from public;
+
 create table public.member_keys (
   id uuid primary key default internal.new_id(),
   member_id uuid not null references public.members (user_id) on delete cascade,

@@ -126,7 +126,8 @@ begin
   select m.* into failed from public.members m join auth.users u on u.id = m.user_id where u.email = of_email;
   if failed.user_id is not null and not exists (
     select 1 from public.audit_log a where a.happened_at > now() - interval '10 minutes' and a.action = 'sign_in.failed' and a.subject_id = failed.user_id) then
-    perform internal.note('sign_in.failed', 'members', failed.user_id, internal.name_of_user(failed.user_id));
+    insert into public.audit_log (action, actor_kind, subject, subject_id, subject_name)
+    values ('sign_in.failed', 'system', 'members', failed.user_id, internal.name_of_user(failed.user_id));
   end if;
 end
 $$;

@@ -188,15 +188,16 @@ as $$ select jsonb_build_object('email', u.email, 'last_sign_in_at', u.last_sign
 create function public.list_members() returns jsonb
 language sql stable set search_path = ''
 as $$
-  -- Addresses are for admins and for oneself.
+  -- Addresses, sign-ins and keys are for admins and for oneself: null for all others.
   select coalesce(jsonb_agg(to_jsonb(m) || jsonb_build_object('email', a.account ->> 'email', 'last_sign_in_at', a.account -> 'last_sign_in_at',
-    'keys', (select count(*) from public.member_keys k where k.member_id = m.user_id and k.revoked_at is null and coalesce(k.expires_at > now(), true)))
+    'keys', case when a.account is not null then (
+      select count(*) from public.member_keys k where k.member_id = m.user_id and k.revoked_at is null and coalesce(k.expires_at > now(), true)) end)
     order by m.created_at, m.user_id), '[]')
   from public.members m left join lateral (
     select internal.account_of(m.user_id) as account
     where m.user_id = (select auth.uid()) or (select internal.is_admin()) or current_user = 'service_role') a on true
 $$;
-comment on function public.list_members is 'The members with the number of their keys; admins see also their e-mail addresses and last sign-ins.';
+comment on function public.list_members is 'The members; admins see also their e-mail addresses, last sign-ins and the number of their active keys, and everybody their own.';
 
 create function internal.email_of_member(of_user_id uuid) returns text
 language sql stable security definer set search_path = ''

@@ -37,3 +37,17 @@ def test_the_options_that_they_give_are_those_of_serve() -> None:
         url = options["--public-url"].split("${")[0] + ("rl.example.org" if "${" in options["--public-url"] else "")
         proxies = [options["--trusted-proxy"]] if "--trusted-proxy" in options else []
         Serving.checked(url, host=options.get("--host", "127.0.0.1"), trusted_proxies=proxies)
+
+
+def test_no_key_of_the_checkout_gets_into_the_build_of_the_image() -> None:
+    ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
+    kept_out = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    secret = {name for name in ignored if name.startswith(".env")}
+    assert secret
+    assert secret <= {name.removeprefix("**/") for name in kept_out}
+
+
+def test_the_container_is_given_the_settings_of_the_file_that_the_compose_file_names() -> None:
+    server = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["server"]
+    assert server["env_file"] == [{"path": ".env", "required": False}]
+    assert "environment" not in server, "it would override the file, also with nothing"

@@ -585,7 +585,7 @@ export const results = {
     email: maybe(text),
     last_sign_in_at: maybe(time),
     /** How many are active. */
-    keys: count,
+    keys: maybe(count),
   })),
   list_tasks: fields({ tasks: list(listedTask), next: maybe(fields({ created_at: time, id })) }),
   load_archived: count,

@@ -14,6 +14,7 @@ const MAX_SOCKETS = 500;
 const MAX_BODY_BYTES = 256 * 1024;
 const MAX_MESSAGES = 100;
 const TICK_MS = 400;
+const KEYS_CHECKED_MS = 2_000;
 const GOING_AWAY = 1001;
 
 interface Broadcast {
@@ -33,6 +34,8 @@ export class Realtime {
     this.#shared = { connection, keys, watcher, feed, rooms: new Rooms() };
     const ticking = setInterval(() => this.#sockets.forEach((socket) => socket.tick(Date.now())), TICK_MS);
     Deno.unrefTimer(ticking);
+    const checking = setInterval(() => this.#sockets.forEach((socket) => socket.checkKeys()), KEYS_CHECKED_MS);
+    Deno.unrefTimer(checking);
     stopping.addEventListener("abort", () => {
       for (const socket of this.#sockets.keys()) socket.close(GOING_AWAY, "the gateway stops");
     });

@@ -2,6 +2,7 @@
 import { forEverybody } from "../client.ts";
 import type { GatewayConnection } from "../database.ts";
 import type { Keys } from "../keys.ts";
+import { isMemberKey } from "../member_keys.ts";
 import { accessTo } from "./access.ts";
 import { checkActivity, isActivity } from "./activity.ts";
 import { JoinRefused, readBindings } from "./bindings.ts";
@@ -61,6 +62,15 @@ export class RealtimeSocket {
   tick(now: number): void {
     for (const channel of [...this.#channels.values()]) {
       if (channel.hasExpired(now)) this.shut(channel, "Token has expired");
+    }
+  }
+
+  /** End channels of members' keys that hold no more. */
+  async checkKeys(): Promise<void> {
+    for (const channel of [...this.#channels.values()].filter(({ token }) => isMemberKey(token))) {
+      // While the database does not answer, nothing is known against a key.
+      const holds = await this.shared.keys.claims(channel.token).catch(() => true);
+      if (!holds) this.shut(channel, "The key was revoked or has expired");
     }
   }
 

@@ -53,6 +53,11 @@ export class StorageContext {
     readonly isAuthenticated = true,
   ) {}
 
+  /** The same work with somebody else's rights. */
+  as(claims: Claims): StorageContext {
+    return new StorageContext(this.connection, this.versions, this.signer, claims);
+  }
+
   /** The id that new objects are owned by; a key owns nothing. */
   get owner(): string | null {
     return this.claims.sub ?? null;

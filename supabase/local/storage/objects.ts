@@ -187,7 +187,7 @@ async function readableOf(context: StorageContext, bucket: string, keys: string[
 }
 
 async function signedUrl(context: StorageContext, bucket: string, key: string, expiresIn: unknown): Promise<string> {
-  const token = await context.signer.sign("download", `${bucket}/${key}`, expiresIn);
+  const token = await context.signer.sign("download", `${bucket}/${key}`, expiresIn, context.claims);
   // Not percent-encoded, as on hosted projects: clients do that.
   return `/object/sign/${bucket}/${key}?token=${token}`;
 }
@@ -196,8 +196,7 @@ export async function signUpload(context: StorageContext, bucket: string, key: s
   checkKey(key);
   await context.bucket(bucket);
   await mayUpload(context, { bucket, key, upsert });
-  const grant = { owner: context.owner, upsert };
-  const token = await context.signer.sign("upload", `${bucket}/${key}`, UPLOAD_URL_SECONDS, grant);
+  const token = await context.signer.sign("upload", `${bucket}/${key}`, UPLOAD_URL_SECONDS, context.claims, upsert);
   return Response.json({ url: `/object/upload/sign/${bucket}/${key}?token=${token}`, token });
 }
 

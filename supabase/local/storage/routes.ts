@@ -19,7 +19,7 @@ import { listObjects, listObjectsByCursor } from "./listing.ts";
 import * as objects from "./objects.ts";
 import type { Signer } from "./signing.ts";
 import { StoreUnavailable } from "./store.ts";
-import { upload, uploadSigned } from "./upload.ts";
+import { upload } from "./upload.ts";
 import type { Versions } from "./versions.ts";
 
 type Route = (context: StorageContext, request: Request, parts: string[]) => Promise<Response>;
@@ -53,14 +53,14 @@ const readPublic: Route = async (context, request, [bucket, ...key]) => {
 
 const readSigned: Route = async (context, request, [bucket, ...key]) => {
   const token = new URL(request.url).searchParams.get("token");
-  await context.signer.verify("download", `${bucket}/${keyOf(key)}`, token);
-  return await sendObject(context, () => objects.findAny(context, bucket, keyOf(key)), request);
+  const { signer } = await context.signer.verify("download", `${bucket}/${keyOf(key)}`, token);
+  return await sendObject(context, () => objects.findReadable(context.as(signer), bucket, keyOf(key)), request);
 };
 
 const storeSigned: Route = async (context, request, [bucket, ...key]) => {
   const token = new URL(request.url).searchParams.get("token");
-  const { owner, upsert } = await context.signer.verify("upload", `${bucket}/${keyOf(key)}`, token);
-  const row = await uploadSigned(context, { bucket, key: keyOf(key), upsert }, request, owner);
+  const { signer, upsert } = await context.signer.verify("upload", `${bucket}/${keyOf(key)}`, token);
+  const row = await upload(context.as(signer), { bucket, key: keyOf(key), upsert }, request);
   return Response.json({ Id: row.id, Key: `${bucket}/${row.name}` });
 };
 

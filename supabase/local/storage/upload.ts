@@ -28,20 +28,7 @@ export async function upload(context: StorageContext, target: UploadTarget, requ
   const bucket = await context.bucket(target.bucket);
   refuseDeclaredSize(request, bucket);
   await mayUpload(context, target);
-  return await receive(context, bucket, target, request, context.owner);
-}
-
-/** Store an object on a grant given earlier, when its URL was signed. */
-export async function uploadSigned(
-  context: StorageContext,
-  target: UploadTarget,
-  request: Request,
-  owner: string | null,
-): Promise<ObjectRow> {
-  checkKey(target.key);
-  const bucket = await context.bucket(target.bucket);
-  refuseDeclaredSize(request, bucket);
-  return await receive(context, bucket, target, request, owner);
+  return await receive(context, bucket, target, request);
 }
 
 class Probed extends Error {}
@@ -72,7 +59,6 @@ async function receive(
   bucket: Bucket,
   target: UploadTarget,
   request: Request,
-  owner: string | null,
 ): Promise<ObjectRow> {
   const incoming = await readIncoming(request);
   if (!mimeTypeAllowed(incoming.contentType, bucket.allowed_mime_types)) throw mimeTypeRefused(incoming.contentType);
@@ -81,7 +67,9 @@ async function receive(
   try {
     const content = versions.announced(version, incoming.content);
     const written = { version, ...await versions.store.write(version, content, bucket.file_size_limit) };
-    const { row, replaced } = await record(context, target, incoming, written, owner);
+    // Again, since a large file takes long: whoever lost the right in the meantime stores nothing.
+    await mayUpload(context, target);
+    const { row, replaced } = await record(context, target, incoming, written);
     await versions.remove([replaced]);
     return row;
   } catch (error) {
@@ -139,7 +127,6 @@ async function record(
   { bucket, key, upsert }: UploadTarget,
   incoming: Incoming,
   written: Written & { version: string },
-  owner: string | null,
 ): Promise<{ row: ObjectRow; replaced: string | null }> {
   const metadata: ObjectMetadata = {
     eTag: written.eTag,
@@ -159,8 +146,8 @@ async function record(
     const columns = {
       bucket_id: bucket,
       name: key,
-      owner,
-      owner_id: owner,
+      owner: context.owner,
+      owner_id: context.owner,
       version: written.version,
       metadata: sql.json(metadata as never),
       user_metadata: incoming.userMetadata === null ? null : sql.json(incoming.userMetadata as never),

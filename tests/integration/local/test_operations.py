@@ -70,3 +70,20 @@ def test_status_says_who_is_connected_and_how_much_is_used(stack: Any) -> None:
     assert answer["usage"]["database_bytes"] > 1_000_000
     assert "training_runs" in answer["usage"]["rows"] or answer["usage"]["rows"] == {}
     assert stack.env["SUPABASE_SERVICE_ROLE_KEY"] not in str(answer)
+
+
+def test_who_is_connected_is_who_was_let_in_and_not_what_was_done_for_them(stack: Any) -> None:
+    def ask(address: str, key: str, method: str, path: str, **body: Any) -> int:
+        headers = {"X-Forwarded-For": address, "apikey": key, "User-Agent": "a stranger's"}
+        with httpx.Client(base_url=stack.url, headers=headers, trust_env=False) as http:
+            return http.request(method, path, **body).status_code
+
+    publishable, secret = stack.env["SUPABASE_ANON_KEY"], stack.env["SUPABASE_SERVICE_ROLE_KEY"]
+    wrong = {"json": {"email": "nobody@example.org", "password": "wrong"}}
+    assert ask("192.0.2.1", "omrl_" + "x" * 43, "GET", "/rest/v1/training_runs") == 401
+    assert ask("192.0.2.1", publishable, "GET", "/functions/v1/health") == 200
+    assert ask("192.0.2.1", publishable, "POST", "/auth/v1/token?grant_type=password", **wrong) == 400
+    assert ask("192.0.2.1", secret, "HEAD", "/rest/v1/training_runs") == 200
+    answer = httpx.get(f"{stack.url}/gateway/status", headers={"Authorization": f"Bearer {secret}"}).json()
+    seen = {one["role"]: one["requests"] for one in answer["callers"] if one["program"] == "a stranger's"}
+    assert seen == {"anon": 2, "service_role": 1}

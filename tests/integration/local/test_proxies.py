@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import shutil
 import signal
@@ -78,7 +79,8 @@ def server(template: Path, homes: Path, tmp_path_factory: pytest.TempPathFactory
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
     assert "The server is running" in out
-    assert f"{url}/#token_hash=" in out, "its link leads to its public name"
+    assert f"{url}/\n" in out
+    assert "token_hash" not in out, "what it prints is kept in logs"
     assert info.secret_key not in out
 
 
@@ -156,8 +158,9 @@ def test_wrong_passwords_are_counted_by_the_address_of_whoever_sends_them(server
 
     guesser = f"127.0.0.{5 + len(_guessers)}"
     _guessers.append(guesser)
-    answers = [guess(number, address=guesser) for number in range(31)]
-    assert (answers[0], answers[-1]) == (400, 429)
+    # One is forgiven every ten seconds, so that it takes a few more where guesses are slow.
+    answers = (guess(number, address=guesser) for number in range(90))
+    assert len(list(itertools.takewhile(lambda status: status == 400, answers))) in range(30, 89)
     assert guess(0, address="127.0.0.200") == 400
 
 

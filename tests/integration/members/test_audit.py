@@ -122,7 +122,8 @@ def test_sign_ins_are_noted_and_failures_coarsely(workspace: Workspace, editor: 
     assert len(workspace.entries(action="sign_in.succeeded", actor_id=editor.id)) == 1, "the fixture's"
     for _ in range(3):
         assert workspace.sign_in(editor.email, "a wrong password").status_code == 400
-    assert len(workspace.entries(action="sign_in.failed", subject_id=editor.id)) == 1
+    [failure] = workspace.entries(action="sign_in.failed", subject_id=editor.id)
+    assert (failure["actor_kind"], failure["actor_id"]) == ("system", None), "nobody knows who it was"
     stranger = workspace.person()
     workspace.sign_in(stranger.email, "a wrong password")
     assert workspace.entries(subject_id=stranger.id) == workspace.entries(actor_id=stranger.id) == []
@@ -139,6 +140,15 @@ def test_members_that_come_change_and_go_are_noted(workspace: Workspace, admin: 
     assert [entry["action"] for entry in entries] == ["member.removed", "member.role_changed", "member.added"]
     assert {entry["actor_id"] for entry in entries} == {admin.id}
     assert (entries[0]["subject_name"], entries[1]["details"]) == ("Grace", {"from": "viewer", "to": "editor"})
+
+
+def test_a_member_cannot_be_turned_into_another(workspace: Workspace, admin: Person) -> None:
+    member, stranger = workspace.person("viewer"), workspace.person()
+    place = f"/rest/v1/members?user_id=eq.{member.id}"
+    for headers in (admin.headers, workspace.secret):
+        answer = workspace.http.patch(place, headers=headers, json={"user_id": stranger.id, "role": "viewer"})
+        assert answer.status_code == 400, "nothing would tell that one went and the other came"
+    assert workspace.entries(subject_id=stranger.id) == []
 
 
 def test_the_log_is_admins_to_read_and_nobodys_to_change(workspace: Workspace, admin: Person, editor: Person) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,6 +74,25 @@ def test_realtime_takes_a_key(workspace: Workspace, editor: Person) -> None:
     assert asyncio.run(join(key)) == "ok"
     with pytest.raises(websockets.exceptions.InvalidStatus):
         asyncio.run(join("omrl_" + "x" * 43))
+
+
+def test_a_live_connection_is_told_that_its_key_was_revoked(workspace: Workspace, editor: Person) -> None:
+    websockets = pytest.importorskip("websockets")
+    made = workspace.key(editor)
+    url = workspace.stack.url.replace("http://", "ws://") + f"/realtime/v1/websocket?apikey={made['key']}&vsn=1.0.0"
+
+    async def listen() -> str:
+        async with websockets.connect(url, proxy=None) as socket:
+            await socket.send(json.dumps({"topic": "realtime:x", "event": "phx_join", "ref": "1", "payload": {}}))
+            assert json.loads(await socket.recv())["payload"]["status"] == "ok"
+            workspace.done(editor.headers, "revoke_key", key_id=made["id"])
+            told = ""
+            async with asyncio.timeout(30):
+                while (message := json.loads(await socket.recv()))["event"] != "phx_close":
+                    told = message["payload"].get("message", told)
+            return told
+
+    assert "was revoked" in asyncio.run(listen())
 
 
 def test_a_key_of_one_editor_changes_nothing_of_anothers(workspace: Workspace, editor: Person) -> None:
@@ -220,6 +240,50 @@ def test_a_key_ends_with_its_time_its_member_and_its_account(workspace: Workspac
     body = {"user_id": person.id, "role": "editor"}
     assert workspace.http.post("/rest/v1/members", headers=admin.headers, json=body).status_code == 201
     assert workspace.http.get("/rest/v1/members", headers={"apikey": removed}).status_code == 401
+
+
+@pytest.mark.parametrize("end", ["the key is revoked", "the member is removed"])
+def test_signed_links_and_uploads_under_way_end_with_whoever_began_them(
+    workspace: Workspace, editor: Person, end: str
+) -> None:
+    made = workspace.key(editor)
+    key = {"apikey": made["key"]}
+    content = {"Content-Type": "application/json"}
+
+    def sign(what: str, name: str) -> dict[str, Any]:
+        answer = workspace.http.post(
+            f"/storage/v1/{what}/datasets/{made['id']}/{name}", headers=key, json={"expiresIn": 600}
+        )
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def store(name: str, chunks: Any) -> int:
+        place = f"/storage/v1/object/datasets/{made['id']}/{name}"
+        return workspace.http.post(place, headers=key | content, content=chunks).status_code
+
+    def end_it() -> None:
+        if end == "the key is revoked":
+            workspace.done(editor.headers, "revoke_key", key_id=made["id"])
+        else:
+            workspace.http.delete(f"/rest/v1/members?user_id=eq.{editor.id}", headers=workspace.secret)
+
+    def slowly() -> Iterator[bytes]:
+        yield b"[1,"
+        end_it()
+        yield b"2]"
+
+    assert store("one.json", b"[1]") == 200
+    read = "/storage/v1" + sign("object/sign", "one.json")["signedURL"]
+    first, second = ("/storage/v1" + sign("object/upload/sign", name)["url"] for name in ("two.json", "three.json"))
+    assert workspace.http.get(read).content == b"[1]"
+    assert workspace.http.put(first, headers=content, content=b"[2]").status_code == 200
+    assert store("four.json", slowly()) == 400
+    assert workspace.http.get(read).status_code == 400
+    assert workspace.http.put(second, headers=content, content=b"[3]").status_code == 400
+    stored = workspace.http.post(
+        "/storage/v1/object/list/datasets", headers=workspace.secret, json={"prefix": made["id"]}
+    ).json()
+    assert sorted(one["name"] for one in stored) == ["one.json", "two.json"]
 
 
 def test_a_key_may_end_itself(workspace: Workspace, editor: Person) -> None:

@@ -179,6 +179,18 @@ def test_members_and_keys_are_not_managed_with_a_key(
     assert run_command(env, tmp_path, "keys", "list", "--json").returncode == 0
 
 
+def test_what_an_editor_may_not_see_is_not_said_to_be_absent(
+    workspace: Workspace, admin: Person, editor: Person, elsewhere: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    env = elsewhere(workspace.key(editor)["key"])
+    members = {one["user_id"]: one for one in workspace.done(editor.headers, "list_members")}
+    assert (members[admin.id]["keys"], members[editor.id]["keys"]) == (None, 1)
+    link = run_command(env, tmp_path, "members", "link", admin.email)
+    assert link.returncode == 1
+    assert "only admins see the addresses" in " ".join(link.stderr.split())
+    assert "admins and the secret key alone" in " ".join(run_command(env, tmp_path, "members", "log").stdout.split())
+
+
 def test_the_commands_of_an_owner_make_list_and_revoke_keys(
     workspace: Workspace, editor: Person, stack: Any, tmp_path: Path
 ) -> None:
