@@ -28,6 +28,8 @@ import { S3Store } from "./storage/s3_store.ts";
 import { Signer } from "./storage/signing.ts";
 import { requireLocation, Versions } from "./storage/versions.ts";
 
+/** Methods that no Request can have. */
+const UNSUPPORTED_METHODS = ["CONNECT", "TRACE", "TRACK"];
 const FUNCTION_PATH = /^\/functions\/v1\/([a-z0-9_-]+)(?:\/.*)?$/;
 /** Asked by the supervisor: answered without the database, so that a gateway that waits for it does not look hung. */
 const ALIVE_PATH = "/gateway/alive";
@@ -99,6 +101,7 @@ export async function createHandler(
   };
 
   return async (request) => {
+    if (UNSUPPORTED_METHODS.includes(request.method)) return new Response(null, { status: 405 });
     try {
       // What a function asks of its own project is part of a request that is counted already.
       const isOwn = request.headers.get("host") === null;

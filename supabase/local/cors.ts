@@ -1,7 +1,8 @@
 /** Letting browsers of any origin in: the keys decide, not the page that sends them. */
 
 const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-const EXPOSED = "Content-Range, Content-Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
+const EXPOSED =
+  "Content-Range, Content-Location, Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
   "Preference-Applied, Retry-After, X-Total-Count, Link";
 
 export function preflight(request: Request): Response {
