@@ -173,6 +173,18 @@ create function public.all_authors() returns setof public.authors language sql s
   as $$ select * from public.authors order by id $$;
 create function public.first_book(public.authors) returns setof public.books rows 1 language sql stable
   as $$ select * from public.books where author_id = $1.id order by id limit 1 $$;
+create function public.a_record() returns record language sql stable as $$ select id, name from public.authors order by id limit 1 $$;
+create function public.some_records() returns setof record language sql stable
+  as $$ select id, name from public.authors order by id $$;
+create function public.named_authors(prefix text) returns setof public.authors language sql stable
+  as $$ select * from public.authors where name like prefix || '%' order by id $$;
+create view public.books_by_cte with (security_invoker = on) as
+  with chosen as (select id, author_id, title from public.books) select chosen.id, chosen.author_id, chosen.title from chosen;
+create view public.books_by_subquery with (security_invoker = on) as
+  select inner_books.id as book, inner_books.author_id as writer from (select * from public.books) inner_books;
+create view public.covers_of_books with (security_invoker = on) as
+  select c.book_id, c.colour, b.title from public.covers c join public.books b on b.id = c.book_id;
+grant select on public.books_by_cte, public.books_by_subquery, public.covers_of_books to service_role;
 create table public."мысли" (id integer primary key);
 create function public.keep_and_choose(headers text, status text) returns void language sql as $$
   insert into public."мысли" values (1);
