@@ -1,5 +1,6 @@
 /** `/auth/v1/admin/users`: GoTrue's administration of users, which Supabase Lite lacks. Takes the secret key only. */
 import bcrypt from "bcryptjs";
+import { findUnstorable } from "../functions/_shared/storable.ts";
 import { answered, AuthError, type Body, checkEmail, invalid, json, requireSecretKey, type Sql } from "./auth_api.ts";
 import type { GatewayConnection } from "./database.ts";
 import type { Keys } from "./keys.ts";
@@ -49,13 +50,14 @@ export async function adminUsers(request: Request, connection: GatewayConnection
     const url = new URL(request.url);
     const id = PATH.exec(url.pathname)![1];
     if (id !== undefined && !UUID.test(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
-    try {
-      return await route(request, connection.driver, url, id);
-    } catch (error) {
-      if ((error as { code?: string }).code !== "23505") throw error;
-      throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
-    }
+    return await route(request, connection.driver, url, id).catch(addressIsTaken);
   });
+}
+
+/** Say so, where an error is that. */
+export function addressIsTaken(error: unknown): never {
+  if ((error as { code?: string }).code !== "23505") throw error;
+  throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
 }
 
 async function route(request: Request, sql: Sql, url: URL, id: string | undefined): Promise<Response> {
@@ -72,14 +74,21 @@ async function route(request: Request, sql: Sql, url: URL, id: string | undefine
 
 async function listUsers(sql: Sql, url: URL): Promise<Response> {
   const query = url.searchParams;
-  const page = Math.max(1, Number(query.get("page")) || 1);
-  const perPage = Math.min(MAX_PER_PAGE, Math.max(1, Number(query.get("per_page")) || DEFAULT_PER_PAGE));
+  const page = Math.max(1, count(query.get("page")) ?? 1);
+  const perPage = Math.min(MAX_PER_PAGE, Math.max(1, count(query.get("per_page")) ?? DEFAULT_PER_PAGE));
   const [{ total }] = await sql`select count(*)::int as total from auth.users`;
   const rows = await sql<UserRow[]>`
     select * from auth.users order by created_at desc, id limit ${perPage} offset ${(page - 1) * perPage}`;
   const users = await withIdentities(sql, rows);
   const headers = { "X-Total-Count": String(total), Link: links(url, page, perPage, total) };
   return Response.json({ users, aud: "authenticated" }, { headers });
+}
+
+/** A number of a page, or null where none is given; GoTrue refuses what is no number of the kind. */
+function count(text: string | null): number | null {
+  if (!text) return null;
+  if (!/^\d{1,12}$/.test(text)) throw invalid("Bad Pagination Parameters: not a positive number");
+  return Number(text);
 }
 
 /** Where the next and the last page are, as GoTrue writes it: clients read the page numbers out of it. */
@@ -121,7 +130,8 @@ export async function createUser(sql: Sql, body: Body): Promise<Body> {
   return await readUser(sql, id);
 }
 
-async function updateUser(sql: Sql, id: string, body: Body): Promise<Body> {
+/** Change what is named of a user: all of it or nothing. A new password ends every session but the one to keep. */
+export async function updateUser(sql: Sql, id: string, body: Body, keptSession = ""): Promise<Body> {
   const current = await readUser(sql, id);
   const changes: Body = { updated_at: new Date().toISOString() };
   const email = body.email === undefined ? null : checkEmail(body.email);
@@ -141,18 +151,16 @@ async function updateUser(sql: Sql, id: string, body: Body): Promise<Body> {
   await sql.begin(async (transaction) => {
     await transaction`update auth.users set ${sql(changes)} where id = ${id}`;
     // As in GoTrue, a new password ends what was opened with the old one.
-    if (changes.encrypted_password !== undefined) await transaction`delete from auth.sessions where user_id = ${id}`;
+    if (changes.encrypted_password !== undefined) {
+      await transaction`delete from auth.sessions where user_id = ${id} and id::text <> ${keptSession}`;
+    }
     if (email !== null) await writeEmail(transaction as unknown as Sql, id, email, isConfirmed);
   });
   return await readUser(sql, id);
 }
 
-/** Give an account another address, in both places that hold it; one that is taken raises 23505. */
-export async function setEmail(sql: Sql, id: string, email: string): Promise<void> {
-  await sql.begin((transaction) => writeEmail(transaction as unknown as Sql, id, email));
-}
-
-async function writeEmail(sql: Sql, id: string, email: string, isVerified = false): Promise<void> {
+/** In both places that hold it; an address that is taken raises 23505. */
+async function writeEmail(sql: Sql, id: string, email: string, isVerified: boolean): Promise<void> {
   await sql`update auth.users set email = ${email}, updated_at = now() where id = ${id}`;
   await sql`
     update auth.identities set updated_at = now(),
@@ -250,5 +258,7 @@ async function hash(password: unknown): Promise<string> {
 function metadata(value: unknown, name: string): Body {
   if (value === undefined || value === null) return {};
   if (typeof value !== "object" || Array.isArray(value)) throw invalid(`${name} must be an object`);
+  const problem = findUnstorable(value);
+  if (problem) throw invalid(`${name} ${problem.path}: ${problem.message}`);
   return value as Body;
 }

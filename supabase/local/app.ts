@@ -96,7 +96,7 @@ export async function createHandler(
     }
     if (await asksForOwnUser(translated, pathname, keys)) return await ownUser(translated, connection.driver, keys);
     if (await isSessionRequest(translated, pathname, keys)) {
-      return await sessions(translated, connection, keys, (inner) => lite.fetch(inner));
+      return await sessions(translated, connection, keys);
     }
     if (pathname.startsWith("/rest/v1")) return await dataApi.fetch(translated);
     const unknown = await unknownPath(translated, pathname, keys);

@@ -1,4 +1,5 @@
 /** What our own parts of `/auth/v1` share: its errors, its bodies, and who may administer. */
+import { findUnstorable } from "../functions/_shared/storable.ts";
 import { readJsonObject } from "./bodies.ts";
 import type { GatewayConnection } from "./database.ts";
 import type { Keys } from "./keys.ts";
@@ -11,7 +12,8 @@ const LITE_PATH = new RegExp(
   "^/auth/v1/(settings|health|logout|signup|token|user|verify|otp|magiclink|recover|resend|reauthenticate|authorize|" +
     "callback|\\.well-known/[a-z.-]+)/?$",
 );
-const EMAIL = /^[^\s@]+@[^\s@]+$/;
+const EMAIL = /^[^\s@\0]+@[^\s@\0]+$/;
+const MAX_EMAIL_LENGTH = 255;
 
 /** A refusal in GoTrue's shape. */
 export class AuthError extends Error {
@@ -65,7 +67,7 @@ export async function json(request: Request): Promise<Body> {
 }
 
 export function checkEmail(email: unknown): string {
-  if (typeof email !== "string" || !EMAIL.test(email)) {
+  if (typeof email !== "string" || email.length > MAX_EMAIL_LENGTH || !EMAIL.test(email) || findUnstorable(email)) {
     throw invalid("Unable to validate email address: invalid format");
   }
   return email.toLowerCase();

@@ -3,7 +3,8 @@
 /** Those that the APIs know. */
 export const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 export const METHOD_LIST = [...METHODS].join(", ");
-const EXPOSED = "Content-Range, Content-Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
+const EXPOSED =
+  "Content-Range, Content-Location, Location, Content-Length, Content-Disposition, ETag, Last-Modified, " +
   "Preference-Applied, Retry-After, X-Total-Count, Link";
 
 export function preflight(request: Request): Response {

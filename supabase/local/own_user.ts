@@ -15,7 +15,8 @@ export async function ownUser(request: Request, sql: Sql, keys: Keys): Promise<R
   return await answered(async () => Response.json(await readUser(sql, await currentUserId(request, sql, keys))));
 }
 
-async function currentUserId(request: Request, sql: Sql, keys: Keys): Promise<string> {
+/** Whose token it is; one that does not hold any more is refused. */
+export async function currentUserId(request: Request, sql: Sql, keys: Keys): Promise<string> {
   const token = bearer(request.headers);
   if (!token) throw new AuthError(401, "no_authorization", "This endpoint requires a valid Bearer token");
   const claims = await keys.verify(token);

@@ -5,17 +5,18 @@
  * holds a session may give it a new password.
  */
 import bcrypt from "bcryptjs";
-import { readUser, setEmail } from "./admin_users.ts";
-import { answered, AuthError, type Body, checkEmail, invalid, json, type Sql } from "./auth_api.ts";
+import { addressIsTaken, readUser, updateUser } from "./admin_users.ts";
+import { answered, AuthError, type Body, invalid, json, type Sql } from "./auth_api.ts";
 import { clientAddress } from "./client.ts";
 import type { GatewayConnection } from "./database.ts";
 import { bearer, type Keys } from "./keys.ts";
+import { currentUserId } from "./own_user.ts";
 import { siteOf } from "./proxies.ts";
 import { signInThrottle } from "./throttle.ts";
 import { accessToken, EXPIRES_IN_SECONDS, type UserRow } from "./tokens.ts";
 
 const PATH = /^\/auth\/v1\/(token|user)\/?$/;
-/** A token that comes again this soon was sent twice; later, somebody else has it too. */
+/** A token that comes again this soon was sent several times; later, somebody else has it too. */
 const REPEAT_SECONDS = 10;
 /** How long after signing in by a link its holder may choose a password without knowing the old one. */
 const FRESH_LINK_MINUTES = 10;
@@ -24,7 +25,6 @@ const TOKEN_BYTES = 32;
 const NOBODYS_PASSWORD = bcrypt.hashSync(randomToken(), 10);
 
 export type Method = "password" | "otp";
-type Fetch = (request: Request) => Response | Promise<Response>;
 
 const invalidCredentials = () => new AuthError(400, "invalid_credentials", "Invalid login credentials");
 
@@ -39,12 +39,13 @@ export async function sessions(
   request: Request,
   connection: GatewayConnection,
   keys: Keys,
-  lite: Fetch,
 ): Promise<Response> {
   return await answered(async () => {
     const { pathname, searchParams, origin } = new URL(request.url);
     const body = await json(request);
-    if (PATH.exec(pathname)![1] === "user") return await updateUser(request, body, connection.driver, keys, lite);
+    if (PATH.exec(pathname)![1] === "user") {
+      return Response.json(await updateSelf(request, body, connection.driver, keys));
+    }
     switch (searchParams.get("grant_type")) {
       case "password":
         return Response.json({ ...await signIn(connection, keys, origin, body), weak_password: null });
@@ -113,24 +114,39 @@ async function checkPassword(account: string, password: string, digest: string |
   });
 }
 
-/** Exchange a refresh token for a new one; each works once. */
+interface Refreshed {
+  user_id: string;
+  session_id: string;
+  token: string;
+}
+
+/**
+ * Exchange a refresh token for a new one. Whoever did not get the answer may ask again: as with GoTrue, the token before
+ * the current one gives the current one. Nobody else's does.
+ */
 async function refresh(sql: Sql, keys: Keys, origin: string, token: unknown): Promise<Body> {
   if (typeof token !== "string" || !token || token.includes("\0")) throw invalid("Refresh token is not valid");
-  const next = randomToken();
-  const used = await sql.begin(async (transaction) => {
-    const [row] = await transaction<{ user_id: string; session_id: string }[]>`
-      update auth.refresh_tokens set revoked = true, updated_at = now()
-      where token = ${token} and not revoked and session_id is not null returning user_id, session_id`;
-    if (!row) return null;
-    await addToken(transaction as unknown as Sql, next, row.user_id, row.session_id, token);
-    await transaction`update auth.sessions set refreshed_at = now(), updated_at = now() where id = ${row.session_id}`;
-    return row;
-  });
-  if (!used) throw await refusal(sql, token);
+  const given = await sql.begin((transaction) => exchange(transaction as unknown as Sql, token));
+  if (!given) throw await refusal(sql, token);
+  return await described(sql, keys, origin, given.user_id, given.session_id, given.token);
+}
+
+async function exchange(sql: Sql, token: string): Promise<Refreshed | null> {
+  const [used] = await sql<Refreshed[]>`
+    update auth.refresh_tokens set revoked = true, updated_at = now()
+    where token = ${token} and not revoked and session_id is not null returning user_id, session_id, token`;
+  const [known] = used ? [used] : await sql<Refreshed[]>`
+    select user_id, session_id, token from auth.refresh_tokens
+    where parent = ${token} and not revoked and session_id is not null`;
+  if (!known) return null;
   const [{ banned }] = await sql`
-    select coalesce(banned_until > now(), false) as banned from auth.users where id = ${used.user_id}`;
+    select coalesce(banned_until > now(), false) as banned from auth.users where id = ${known.user_id}`;
   if (banned) throw new AuthError(400, "user_banned", "User is banned");
-  return await described(sql, keys, origin, used.user_id, used.session_id, next);
+  if (!used) return known;
+  const next = randomToken();
+  await addToken(sql, next, used.user_id, used.session_id, token);
+  await sql`update auth.sessions set refreshed_at = now(), updated_at = now() where id = ${used.session_id}`;
+  return { ...used, token: next };
 }
 
 /** Say what is wrong with a refresh token; one that somebody used long ago ends its whole session. */
@@ -144,30 +160,18 @@ async function refusal(sql: Sql, token: string): Promise<AuthError> {
 }
 
 /** Change a user's own data; a new password or address takes the password, or a session that a link has just begun. */
-async function updateUser(request: Request, body: Body, sql: Sql, keys: Keys, lite: Fetch): Promise<Response> {
-  const { current_password, email, ...changes } = body;
-  const isSensitive = changes.password !== undefined || email !== undefined;
-  const owned = isSensitive ? await mayChoosePassword(request, sql, keys, current_password) : null;
-  const session = changes.password === undefined ? null : owned;
-  if (owned && email !== undefined) await changeEmail(sql, owned.user_id, checkEmail(email));
-  const headers = new Headers(request.headers);
-  headers.delete("content-length");
-  const answer = await lite(new Request(request.url, { method: "PUT", headers, body: JSON.stringify(changes) }));
+async function updateSelf(request: Request, body: Body, sql: Sql, keys: Keys): Promise<Body> {
+  const { current_password, password, data } = body;
+  const email = body.email || undefined;
+  const userId = await currentUserId(request, sql, keys);
+  const changes: Body = { email, password, user_metadata: data };
+  if (email === undefined && password === undefined) return await updateUser(sql, userId, changes);
+  const session = await mayChoosePassword(request, sql, keys, current_password);
+  if (typeof password === "string" && await bcrypt.compare(password, session.encrypted_password || NOBODYS_PASSWORD)) {
+    throw new AuthError(422, "same_password", "New password should be different from the old password.");
+  }
   // Whoever else holds a session may be the reason for the new password.
-  if (answer.ok && session) {
-    await sql`delete from auth.sessions where user_id = ${session.user_id} and id <> ${session.id}`;
-  }
-  return answer;
-}
-
-/** At once, as GoTrue does where it sends no e-mail to confirm with. */
-async function changeEmail(sql: Sql, userId: string, email: string): Promise<void> {
-  try {
-    await setEmail(sql, userId, email);
-  } catch (error) {
-    if ((error as { code?: string }).code !== "23505") throw error;
-    throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
-  }
+  return await updateUser(sql, userId, changes, session.id).catch(addressIsTaken);
 }
 
 async function mayChoosePassword(request: Request, sql: Sql, keys: Keys, currentPassword: unknown) {

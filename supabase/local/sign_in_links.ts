@@ -46,7 +46,9 @@ export async function signInLinks(
       const open: OpenSession = (userId) => openSession(connection.driver, keys, origin, userId, "otp");
       if (request.method === "GET") return await followLink(request, connection.driver, open);
       requireMethod(request, "POST");
-      const { type, token_hash } = await json(request);
+      const { type, token_hash, token } = await json(request);
+      // A code of six digits: none is ever made, so none is right.
+      if (token && !token_hash) throw new AuthError(403, "otp_expired", "Token has expired or is invalid");
       return Response.json(await signIn(connection.driver, open, type, token_hash));
     }
     const message = "No e-mail is sent from here; `openmanus-rl dashboard` prints a sign-in link";

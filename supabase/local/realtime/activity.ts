@@ -1,5 +1,5 @@
 /** Changes of `public.activity`, which every Postgres can tell: all of them as updates. */
-import { type Binding, JoinRefused, readFilter } from "./bindings.ts";
+import { type Binding, JoinRefused, readFilters } from "./bindings.ts";
 
 const COLUMNS = ["id", "training_run_id"];
 export const SCHEMA = "public";
@@ -20,8 +20,10 @@ export function checkActivity({ event, filter }: Binding): void {
   if (event !== "*" && event !== "UPDATE") {
     throw new JoinRefused(`changes of ${SCHEMA}.${TABLE} are told as UPDATE; use "*" instead of ${event}`);
   }
-  const { column, operator } = readFilter(filter ?? "") ?? {};
-  if (filter && (operator !== "eq" || !COLUMNS.includes(column!))) {
+  const filters = readFilters(filter ?? "") ?? [];
+  const isKnown = filters.length === 1 && filters[0].operator === "eq" && !filters[0].isNegated &&
+    COLUMNS.includes(filters[0].column);
+  if (filter && !isKnown) {
     const known = COLUMNS.map((name) => `${name}=eq.…`).join(", ");
     throw new JoinRefused(`filter ${JSON.stringify(filter)} is not one of ${known}`);
   }
@@ -30,8 +32,9 @@ export function checkActivity({ event, filter }: Binding): void {
 /** The numbers of the bindings that a row is for. */
 export function matching(bindings: readonly Binding[], row: ActivityRow): number[] {
   return bindings.filter(({ filter }) => {
-    const { column, values } = readFilter(filter ?? "") ?? {};
-    return column === undefined || row[column as keyof ActivityRow] === values![0].toLowerCase();
+    return (readFilters(filter ?? "") ?? []).every(({ column, values }) =>
+      row[column as keyof ActivityRow] === values[0].toLowerCase()
+    );
   }).map((binding) => binding.id);
 }
 

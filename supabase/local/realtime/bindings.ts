@@ -1,9 +1,20 @@
 /** What a channel wants to hear of: its `postgres_changes`, as clients write them. */
+import { Scanner } from "../rest/scanner.ts";
 import { isObject } from "./protocol.ts";
 
 const MAX_BINDINGS = 100;
+const MAX_CONDITIONS = 20;
 const EVENTS = ["*", "INSERT", "UPDATE", "DELETE"];
-const FILTER = /^([^=]+)=(eq|neq|lt|lte|gt|gte|in)\.(.*)$/s;
+export const OPERATORS = [
+  ...["eq", "neq", "lt", "lte", "gt", "gte", "in", "like", "ilike", "match", "imatch", "is", "isdistinct"],
+] as const;
+const HEAD = `[^=,()"]+=(?:not\\.)?(?:${OPERATORS.join("|")})\\.`;
+/** A comma is part of a value unless a condition follows it. */
+const END = `(?=,${HEAD}|$)`;
+const READ_HEAD = new RegExp(`([^=]+)=(not\\.)?(${OPERATORS.join("|")})\\.`, "y");
+const READ_END = new RegExp(END, "y");
+const READ_VALUE = new RegExp(`[^]*?${END}`, "y");
+const READ_ITEM = new RegExp(`[^]*?(?=,|\\)${END})`, "y");
 
 /** A binding as the client gave it, which it compares with what comes back, and as it is understood. */
 export interface Binding {
@@ -17,7 +28,8 @@ export interface Binding {
 
 export interface Filter {
   column: string;
-  operator: "eq" | "neq" | "lt" | "lte" | "gt" | "gte" | "in";
+  isNegated: boolean;
+  operator: typeof OPERATORS[number];
   values: string[];
 }
 
@@ -43,7 +55,7 @@ function readBinding(asked: unknown): Binding {
   const binding: Binding = { id: ++lastId, event, schema };
   if (table !== undefined) binding.table = table;
   if (filter !== undefined && filter !== null && filter !== "") {
-    if (typeof filter !== "string" || !readFilter(filter)) throw badFilter(filter);
+    if (typeof filter !== "string" || !readFilters(filter)) throw badFilter(filter);
     if (tableOf(binding) === null) throw new JoinRefused("a filter needs a table");
     binding.filter = filter;
   }
@@ -58,7 +70,8 @@ function readBinding(asked: unknown): Binding {
 
 function badFilter(filter: unknown): JoinRefused {
   return new JoinRefused(
-    `filter ${JSON.stringify(filter)} is not like column=eq.value; operators are eq, neq, lt, lte, gt, gte, in.(a,b)`,
+    `filter ${JSON.stringify(filter)} is not like column=eq.value, or up to ${MAX_CONDITIONS} of them with commas ` +
+      `between; operators are ${OPERATORS.join(", ")}, and not. before any of them`,
   );
 }
 
@@ -67,12 +80,37 @@ export function tableOf({ table }: Binding): string | null {
   return table === undefined || table === "" || table === "*" ? null : table;
 }
 
-/** A filter's parts; null if it is none. */
-export function readFilter(text: string): Filter | null {
-  const found = FILTER.exec(text);
-  if (!found) return null;
-  const [, column, operator, value] = found;
-  if (operator !== "in") return { column, operator: operator as Filter["operator"], values: [value] };
-  const list = /^\((.*)\)$/s.exec(value)?.[1];
-  return list === undefined ? null : { column, operator, values: list === "" ? [] : list.split(",") };
+/** The conditions of a filter, all of which must hold; null if it is none. */
+export function readFilters(text: string): Filter[] | null {
+  const scanner = new Scanner(text, "filter");
+  const filters: Filter[] = [];
+  do {
+    const head = scanner.match(READ_HEAD);
+    if (!head || filters.length === MAX_CONDITIONS) return null;
+    const [, column, negation, operator] = head;
+    const values = operator === "in" ? readList(scanner) : [readValue(scanner)];
+    if (!values || !scanner.match(READ_END)) return null;
+    filters.push({ column, isNegated: negation !== undefined, operator: operator as Filter["operator"], values });
+  } while (scanner.take(","));
+  return filters;
+}
+
+function readValue(scanner: Scanner): string {
+  const quoted = scanner.attempt(() => {
+    const value = scanner.quoted();
+    return scanner.match(READ_END) && value;
+  });
+  return quoted ?? scanner.match(READ_VALUE)![0];
+}
+
+function readList(scanner: Scanner): string[] | null {
+  if (!scanner.take("(")) return null;
+  if (scanner.take(")")) return [];
+  const values: string[] = [];
+  do {
+    const value = scanner.quoted() ?? scanner.match(READ_ITEM)?.[0];
+    if (value === undefined) return null;
+    values.push(value);
+  } while (scanner.take(","));
+  return scanner.take(")") ? values : null;
 }

@@ -9,12 +9,24 @@ import { forEverybody } from "../client.ts";
 import { type Claims, type GatewayConnection, OWN_WORK } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
 import { JoinRefused } from "./bindings.ts";
-import { type Followed, isFor, matchesPlainly } from "./following.ts";
+import { type Compared, comparison, type Followed, isFor, matchesPlainly } from "./following.ts";
 import { type Change, Decoder, type Tuple } from "./pgoutput.ts";
-import { PUBLICATION, publishedTables, qualified, quoted, reasonNotToFollow, type Table } from "./tables.ts";
+import {
+  PUBLICATION,
+  publishedTables,
+  qualified,
+  quoted,
+  reasonNotToFollow,
+  type Table,
+  type TableColumn,
+} from "./tables.ts";
 
 const INTERVAL_MS = 250;
 const MOST_AT_ONCE = 5_000;
+/** So many are held at once, however many a transaction has. */
+const PIECE = 200;
+/** A role that is unknown, or that may not use the schema, sees nothing. */
+const SEES_NOTHING = new Set(["42501", "22023", "42704"]);
 /** As on hosted projects: of a larger change only the short values are told. */
 const MAX_CHANGE_BYTES = 1024 * 1024;
 const SHORT_VALUE_BYTES = 64;
@@ -59,8 +71,11 @@ export class ChangeFeed {
 
   /** Listen from now on: what changes after this has resolved is told. */
   async add(listener: FeedListener): Promise<void> {
-    this.#starting ??= this.#start().finally(() => (this.#starting = undefined));
-    await this.#starting;
+    // The last listener may be going: then the slot ends while this one waits.
+    while (this.#session === null) {
+      this.#starting ??= this.#start().finally(() => (this.#starting = undefined));
+      await this.#starting;
+    }
     this.#listeners.add(listener);
     if (!this.#looping) forEverybody(() => this.#loop());
   }
@@ -118,26 +133,29 @@ export class ChangeFeed {
     }
   }
 
-  #lose(reason: string): void {
-    const listeners = [...this.#listeners];
-    this.#listeners.clear();
+  #lose(reason: string, listeners = [...this.#listeners]): void {
+    for (const listener of listeners) this.#listeners.delete(listener);
     for (const listener of listeners) listener.lose(reason);
   }
 
   async #readAndTell(): Promise<boolean> {
-    const rows = await this.#session!.unsafe(
+    let count = 0;
+    const pieces = this.#session!.unsafe(
       `select encode(data, 'base64') as data from pg_logical_slot_get_binary_changes(
          $1, null, ${MOST_AT_ONCE}, 'proto_version', '1', 'publication_names', $2)`,
       [this.#slot, PUBLICATION],
-    );
-    const changes = rows.map(({ data }) => this.#decoder.read(Uint8Array.fromBase64(data))).filter((one) =>
-      one !== null
-    );
-    const wanted = changes.filter((change) =>
-      [...this.#listeners].some(({ followed }) => followed.some((binding) => isFor(binding, change)))
-    );
-    if (wanted.length > 0) await this.#tellAll(wanted);
-    return rows.length >= MOST_AT_ONCE;
+    ).cursor(PIECE);
+    for await (const rows of pieces) {
+      count += rows.length;
+      const changes = rows.map(({ data }) => this.#decoder.read(Uint8Array.fromBase64(data))).filter((one) =>
+        one !== null
+      );
+      const wanted = changes.filter((change) =>
+        [...this.#listeners].some(({ followed }) => followed.some((binding) => isFor(binding, change)))
+      );
+      if (wanted.length > 0) await this.#tellAll(wanted);
+    }
+    return count >= MOST_AT_ONCE;
   }
 
   async #tellAll(changes: Change[]): Promise<void> {
@@ -152,26 +170,39 @@ export class ChangeFeed {
     }
     const order = new Map(changes.map((change, i) => [change, i]));
     for (const listeners of Map.groupBy(this.#listeners, ({ token }) => token).values()) {
-      const told: [number, FeedListener, Row][] = [];
-      for (const batch of batches) {
-        const seen = await this.#seen(listeners[0].claims, batch);
-        for (const listener of listeners) {
-          for (const [i, payload] of await this.#payloads(listener, batch, seen)) {
-            told.push([order.get(batch.changes[i])!, listener, payload]);
-          }
+      try {
+        await this.#tell(listeners, batches, order);
+      } catch (error) {
+        if (isUnavailable(error)) throw error;
+        // What its own policies or filters fail at is its own loss, which it is told.
+        console.error("changes can't be told:", (error as Error).message);
+        this.#lose("changes can't be checked; changes may be missing", listeners);
+      }
+    }
+  }
+
+  /** Tell listeners with one token what it may see. */
+  async #tell(listeners: FeedListener[], batches: Batch[], order: Map<Change, number>): Promise<void> {
+    const told: [number, FeedListener, Row][] = [];
+    for (const batch of batches) {
+      const seen = await this.#seen(listeners[0].claims, batch);
+      for (const listener of listeners) {
+        for (const [i, payload] of await this.#payloads(listener, batch, seen)) {
+          told.push([order.get(batch.changes[i])!, listener, payload]);
         }
       }
-      for (const [, listener, payload] of told.sort(([a], [b]) => a - b)) listener.tell(payload);
     }
+    for (const [, listener, payload] of told.sort(([a], [b]) => a - b)) listener.tell(payload);
   }
 
   /** Tuples as JSON that Postgres writes, which knows every type. */
   async #asRows(table: Table, tuples: (Tuple | null)[]): Promise<(Row | null)[]> {
     if (tuples.every((tuple) => tuple === null)) return tuples.map(() => null);
+    const { names, given } = readSql(table.columns, "$1");
+    const chosen = names.map((name, i) => `${name} as ${quoted(table.columns[i].name)}`).join(", ");
     const rows = await this.connection.driver.unsafe(
-      `select to_jsonb(jsonb_populate_record(null::${qualified(table)}, given.value))::text as record
-       from jsonb_array_elements($1::text::jsonb) with ordinality given (value, i) order by given.i`,
-      [`[${tuples.map((tuple) => asJson(tuple, table)).join(",")}]`],
+      `select to_json(r)::text as record from (select ${chosen} from ${given} order by "i") r`,
+      [asJson(table.columns, tuples)],
     );
     return rows.map(({ record }, i) => {
       const tuple = tuples[i];
@@ -182,8 +213,9 @@ export class ChangeFeed {
   /** Which columns a caller may read, and which of the changed rows. */
   async #seen(claims: Claims, { table, changes }: Batch): Promise<Seen> {
     const name = qualified(table);
-    const same = table.key.map((column) => `t.${quoted(column)} = k.${quoted(column)}`).join(" and ");
-    const keys = changes.map(({ record }) => record ? asJson(onlyKeys(record, table), table) : "null");
+    const key = table.columns.filter(({ name }) => table.key.includes(name));
+    const { names, given } = readSql(key, "$1");
+    const same = names.map((value, i) => `t.${quoted(key[i].name)} = ${value}`).join(" and ");
     try {
       return await this.connection.asCaller(claims, OWN_WORK, async (sql) => {
         const columns = await sql.unsafe(
@@ -193,49 +225,53 @@ export class ChangeFeed {
           [name],
         );
         const rows = columns.length === 0 ? [] : await sql.unsafe(
-          `select given.i::int as i from jsonb_array_elements($1::text::jsonb) with ordinality given (value, i),
-             lateral jsonb_populate_record(null::${name}, given.value) k
-           where given.value <> 'null' and exists (select from ${name} t where ${same})`,
-          [`[${keys.join(",")}]`],
+          `select "i"::int as i from ${given} where exists (select from ${name} t where ${same})`,
+          [asJson(key, changes.map(({ record }) => record))],
         );
         return { columns: new Set(columns.map(({ name }) => name)), rows: new Set(rows.map(({ i }) => i - 1)) };
       });
     } catch (error) {
-      if (isUnavailable(error)) throw error;
-      // A role that may not use the schema, or is unknown: its own loss.
+      if (!SEES_NOTHING.has((error as { code?: string }).code ?? "")) throw error;
       return { columns: new Set(), rows: new Set() };
     }
   }
 
   async #payloads(listener: FeedListener, batch: Batch, seen: Seen): Promise<[number, Row][]> {
-    const payloads: [number, Row][] = [];
-    for (const [i, change] of batch.changes.entries()) {
-      if (seen.columns.size === 0 || change.type !== "DELETE" && !seen.rows.has(i)) continue;
-      const bindings: Followed[] = [];
-      for (const binding of listener.followed) {
-        if (isFor(binding, change) && await this.#matches(binding, batch, change, seen)) bindings.push(binding);
-      }
-      for (const group of Map.groupBy(bindings, ({ select }) => JSON.stringify(select)).values()) {
-        payloads.push([i, told(batch, i, seen, group)]);
-      }
+    const bindings: Followed[][] = batch.changes.map(() => []);
+    for (const binding of listener.followed) {
+      const meant = [...batch.changes.keys()].filter((i) =>
+        isFor(binding, batch.changes[i]) && (batch.changes[i].type === "DELETE" || seen.rows.has(i))
+      );
+      const isReadable = binding.compared.every(({ column }) =>
+        seen.columns.has(column) && batch.table.columns.some(({ name }) => name === column)
+      );
+      // A filter may look only at what its caller may read.
+      if (seen.columns.size === 0 || meant.length === 0 || !isReadable) continue;
+      for (const i of await this.#matching(binding.compared, batch.changes, meant)) bindings[i].push(binding);
     }
-    return payloads;
+    return bindings.flatMap((all, i) =>
+      [...Map.groupBy(all, ({ select }) => JSON.stringify(select)).values()].map((group): [number, Row] => [
+        i,
+        told(batch, i, seen, group),
+      ])
+    );
   }
 
-  /** Whether a filter lets a change through; it may look only at what its caller may read. */
-  async #matches({ compared }: Followed, { table }: Batch, { record, old }: Change, seen: Seen): Promise<boolean> {
-    if (!compared) return true;
-    const { column, operator, values, cast } = compared;
-    const value = (record ?? old)?.get(column) ?? null;
-    if (!seen.columns.has(column) || !table.columns.some(({ name }) => name === column)) return false;
-    const plainly = matchesPlainly(compared, value);
-    if (plainly !== null) return plainly;
-    const sign = { eq: "=", neq: "<>", lt: "<", lte: "<=", gt: ">", gte: ">=", in: "=" }[operator];
-    const [row] = await this.connection.driver.unsafe(
-      `select coalesce(bool_or($1::text::${cast} ${sign} v::${cast}), false) as matches from unnest($2::text[]) v`,
-      [value, values],
-    );
-    return row.matches;
+  /** Which of the changes meet every condition. */
+  async #matching(conditions: Compared[], changes: Change[], meant: number[]): Promise<number[]> {
+    for (const condition of conditions) {
+      const values = meant.map((i) => (changes[i].record ?? changes[i].old)?.get(condition.column) ?? null);
+      const plainly = values.map((value) => matchesPlainly(condition, value));
+      if (plainly.includes(null)) {
+        const rows = await this.connection.driver.unsafe(
+          `select coalesce(${comparison(condition)}, false) as matches
+           from unnest($1::text[]) with ordinality given (value, i), (values ($2::text[])) own (asked) order by i`,
+          [values, condition.values],
+        );
+        meant = meant.filter((_, n) => rows[n].matches);
+      } else meant = meant.filter((_, n) => plainly[n]);
+    }
+    return meant;
   }
 }
 
@@ -248,19 +284,24 @@ function parseExactly(text: string): Row {
 
 const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown };
 
-function onlyKeys(tuple: Tuple, { key }: Table): Tuple {
-  return new Map([...tuple].filter(([name]) => key.includes(name)));
+/**
+ * Tuples as a table of SQL: each column is a text that is cast to its type, so that every type reads what it wrote. A
+ * column that a tuple does not have is null; a domain that forbids it is not asked.
+ */
+function readSql(columns: TableColumn[], parameter: string): { names: string[]; given: string } {
+  const texts = columns.map((_, n) => `"c${n}"`);
+  const definitions = texts.map((name) => `${name} text`).join(", ");
+  return {
+    names: texts.map((name, n) => `${name}::${columns[n].cast}`),
+    given: `rows from (json_to_recordset(${parameter}::text::json) as (${definitions}))
+      with ordinality as given (${texts.join(", ")}, "i")`,
+  };
 }
 
-/** A tuple for `jsonb_populate_record`, which reads texts as the types of their columns, and JSON as it is. */
-function asJson(tuple: Tuple | null, { columns }: Table): string {
-  if (!tuple) return "{}";
-  const types = new Map(columns.map(({ name, type }) => [name, type]));
-  const fields = [...tuple].filter(([name]) => types.has(name)).map(([name, value]) => {
-    const isJson = /^jsonb?$/.test(types.get(name)!);
-    return `${JSON.stringify(name)}:${value === null ? "null" : isJson ? value : JSON.stringify(value)}`;
-  });
-  return `{${fields.join(",")}}`;
+function asJson(columns: TableColumn[], tuples: (Tuple | null)[]): string {
+  return JSON.stringify(
+    tuples.map((tuple) => Object.fromEntries(columns.map(({ name }, n) => [`c${n}`, tuple?.get(name) ?? null]))),
+  );
 }
 
 /** A change as Realtime tells it to a caller. */

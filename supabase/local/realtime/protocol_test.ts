@@ -1,6 +1,6 @@
 import { deepStrictEqual, strictEqual, throws } from "node:assert";
 import { type ActivityRow, checkActivity, matching } from "./activity.ts";
-import { readBindings, readFilter } from "./bindings.ts";
+import { readBindings, readFilters } from "./bindings.ts";
 import { decode, encode, versionOf } from "./protocol.ts";
 
 const RUN = "0b4e1a9c-5d0f-4c7e-9a54-6f1f1b6f3c21";
@@ -34,9 +34,24 @@ Deno.test("a row goes to the bindings whose filter it fits", () => {
   deepStrictEqual(readBindings({}), []);
 });
 
-Deno.test("a filter is a column, an operator and values", () => {
-  deepStrictEqual(readFilter("a=eq.x=y.z"), { column: "a", operator: "eq", values: ["x=y.z"] });
-  deepStrictEqual(readFilter("a=in.(1,2)"), { column: "a", operator: "in", values: ["1", "2"] });
-  deepStrictEqual(readFilter("a=in.()"), { column: "a", operator: "in", values: [] });
-  for (const text of ["", "a", "a=", "a=like.x", "a=in.1,2", "=eq.1"]) strictEqual(readFilter(text), null, text);
+Deno.test("a filter is conditions, each of a column, an operator and values", () => {
+  const one = (column: string, operator: string, values: string[], isNegated = false) => ({
+    column,
+    isNegated,
+    operator,
+    values,
+  });
+  deepStrictEqual(readFilters("a=eq.x=y.z"), [one("a", "eq", ["x=y.z"])]);
+  deepStrictEqual(readFilters("a=in.(1,2)"), [one("a", "in", ["1", "2"])]);
+  deepStrictEqual(readFilters("a=in.()"), [one("a", "in", [])]);
+  deepStrictEqual(readFilters("a=eq.x,y=z"), [one("a", "eq", ["x,y=z"])]);
+  deepStrictEqual(readFilters('a=eq."b=eq.1,c=lt.2",b=not.is.null,c=in.("x,)",y(1))'), [
+    one("a", "eq", ["b=eq.1,c=lt.2"]),
+    one("b", "is", ["null"], true),
+    one("c", "in", ["x,)", "y(1)"]),
+  ]);
+  deepStrictEqual(readFilters("a=eq.1,"), [one("a", "eq", ["1,"])]);
+  for (const text of ["", "a", "a=", "a=cs.{x}", "a=in.1,2", "a=in.(1", "=eq.1"]) {
+    strictEqual(readFilters(text), null, text);
+  }
 });

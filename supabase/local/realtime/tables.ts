@@ -8,7 +8,7 @@ export interface TableColumn {
   name: string;
   /** As in `columns` of a change: `timestamptz`. */
   type: string;
-  /** As in a cast: `numeric(10,2)`. */
+  /** The type to cast its values to: that of a domain's values, and without a limit such as that of `varchar(3)`. */
   cast: string;
 }
 
@@ -29,7 +29,11 @@ export async function publishedTables(sql: postgres.Sql, schema: string, name: s
         join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
         where i.indrelid = c.oid and i.indisprimary), '[]') as key,
       (select json_agg(json_build_object('name', a.attname, 'type', t.typname,
-          'cast', pg_catalog.format_type(a.atttypid, a.atttypmod)) order by a.attnum)
+          'cast', (
+            with recursive base (id, under) as (
+              select t.oid, t.typbasetype union all
+              select u.oid, u.typbasetype from base join pg_catalog.pg_type u on u.oid = base.under)
+            select pg_catalog.format_type(base.id, -1) from base where base.under = 0)) order by a.attnum)
         from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns
     from pg_catalog.pg_publication_tables p

@@ -16,7 +16,7 @@ import { type Preferences, readPreferences } from "./prefer.ts";
 import { canonical, type Range, rangeError, readQuery } from "./query_string.ts";
 import { callResponse, readResponse, writeResponse } from "./respond.ts";
 import { EXPOSED_SCHEMA, type Relation, type Routine, type Schema } from "./schema.ts";
-import { type Answer, execute, plannedRows, statementOf } from "./statement.ts";
+import { execute, plannedRows, statementOf } from "./statement.ts";
 import { countSql, readSql } from "./read.ts";
 import { identifier, raw, sql } from "./sql.ts";
 import { neededColumns, writeSql } from "./write.ts";
@@ -37,9 +37,9 @@ const ROOT = /^\/rest\/v1\/?$/;
 const SEARCH_PATH = `"${EXPOSED_SCHEMA}", "extensions"`;
 const SOURCE = identifier("pgrst_source");
 
-/** Carries an answer out of a transaction that must not be kept. */
+/** Carries a response out of a transaction that must not be kept. */
 class RolledBack extends Error {
-  constructor(readonly answer: Answer) {
+  constructor(readonly response: Response) {
     super("rolled back as the client prefers");
   }
 }
@@ -135,18 +135,17 @@ export class DataApi {
       shape: ROWS,
     });
     const kind = preferences.count === "planned" || preferences.count === "estimated" ? "reads" : "read";
-    const answer = await this.#run(call, kind, async (transaction) => {
+    const parameters = canonical(url.searchParams);
+    const location = `/${encodeURIComponent(relation.name)}${parameters && `?${parameters}`}`;
+    return await this.#run(call, kind, async (transaction) => {
       const found = await execute(transaction, statement, call.schema.version);
       if (preferences.count === "planned" || found.total !== null && preferences.count === "estimated") {
         const isWhole = preferences.count === "estimated" && found.total! <= this.maxRows;
         if (!isWhole) found.total = Math.max(await plannedRows(transaction, count), found.total ?? 0);
       }
       checkSingular(media, found.page);
-      return found;
+      return readResponse(found, root.range, { preferences, media, method, location });
     });
-    const parameters = canonical(url.searchParams);
-    const location = `/${encodeURIComponent(relation.name)}${parameters && `?${parameters}`}`;
-    return readResponse(answer, root.range, { preferences, media, method, location });
   }
 
   async #write(call: Call, relation: Relation): Promise<Response> {
@@ -173,16 +172,15 @@ export class DataApi {
       shape: ROWS,
       hasLocation: returns === "headers-only" && returning.length > 0,
     });
-    const answer = await this.#run(call, "write", async (transaction) => {
+    return await this.#run(call, "write", async (transaction) => {
       const found = await execute(transaction, statement, call.schema.version);
       if (isPut && found.page !== 1) {
         throw new ApiError(400, "PGRST115", "Payload values do not match URL in primary key column(s)");
       }
       if (!isPut) checkSingular(media, found.page);
       if (method !== "POST" && !isPut) checkAffected(preferences, found.page);
-      return found;
+      return writeResponse(found, { method, relation, query, preferences, media });
     });
-    return writeResponse(answer, { method, relation, query, preferences, media });
   }
 
   async #call(call: Call, name: string): Promise<Response> {
@@ -209,30 +207,36 @@ export class DataApi {
       shape: { isSingle: !routine.returnsSet, isScalar: isScalar(routine) },
     });
     const isReadOnly = !isPost || routine.volatility !== "volatile";
-    const answer = await this.#run(call, isReadOnly ? "read" : "write", async (transaction) => {
+    return await this.#run(call, isReadOnly ? "read" : "write", async (transaction) => {
       const found = await execute(transaction, statement, call.schema.version);
       checkSingular(media, found.page);
       checkAffected(preferences, found.page);
-      return found;
+      return callResponse(found, root.range, { preferences, media, method, isVoid: routine.returnsVoid });
     });
-    return callResponse(answer, root.range, { preferences, media, method, isVoid: routine.returnsVoid });
   }
 
-  /** Run a request's statements in one transaction as its caller; the one place where that happens. */
-  async #run(call: Call, kind: "read" | "reads" | "write", run: (sql: Connection) => Promise<Answer>): Promise<Answer> {
+  /**
+   * Run a request's statements in one transaction as its caller; the one place where that happens. The response is made
+   * before the transaction ends, so that nothing is kept of a request that is answered with an error.
+   */
+  async #run(
+    call: Call,
+    kind: "read" | "reads" | "write",
+    run: (sql: Connection) => Promise<Response>,
+  ): Promise<Response> {
     const settings = requestSettings(call, kind !== "write");
     // One statement that changes nothing needs no other end than the one it is sent with.
     if (kind === "read") return await this.connection.readAsCaller(call.caller, run, settings);
     try {
       return await this.connection.asCaller(call.caller, "", async (transaction) => {
-        const answer = await run(transaction);
-        if (call.preferences.tx !== "rollback") return answer;
+        const response = await run(transaction);
+        if (call.preferences.tx !== "rollback") return response;
         // What would only have failed at the end fails now.
         await transaction`set constraints all immediate`;
-        throw new RolledBack(answer);
+        throw new RolledBack(response);
       }, settings);
     } catch (error) {
-      if (error instanceof RolledBack) return error.answer;
+      if (error instanceof RolledBack) return error.response;
       throw error;
     }
   }
@@ -281,7 +285,9 @@ function headerRange({ method, headers }: Request): Range | null {
   if (method !== "GET") return null;
   const found = /^(\d+)-(\d*)$/.exec(headers.get("range") ?? "");
   if (!found) return null;
-  const [first, last] = [Number(found[1]), found[2] === "" ? null : Number(found[2])];
+  const [first, last] = [found[1], found[2]].map((text) =>
+    text === "" ? null : Math.min(Number(text), Number.MAX_SAFE_INTEGER)
+  ) as [number, number | null];
   if (last !== null && last < first) {
     throw rangeError("The lower boundary must be lower than or equal to the upper boundary in the Range header.");
   }

@@ -59,7 +59,9 @@ export function writeResponse(answer: Answer, { method, relation, query, prefere
     const total = preferences.count ? answer.page : null;
     headers.set("Content-Range", contentRange(0, method === "PATCH" ? answer.page : 0, total));
   }
-  if (isInsert && answer.location) headers.set("Location", `/${relation.name}?${locationQuery(answer.location)}`);
+  if (isInsert && answer.location) {
+    headers.set("Location", `/${encodeURIComponent(relation.name)}?${locationQuery(answer.location)}`);
+  }
   const returnsRows = preferences.return === "representation";
   if (returnsRows) headers.set("Content-Type", media.contentType);
   return respond(writeStatus(method, preferences, answer), returnsRows ? answer.body : null, headers, answer);
@@ -109,7 +111,7 @@ function respond(
   const ours = chosenHeaders(chosen.headers);
   for (const [name] of ours) headers.delete(name);
   // One name may come several times, as Set-Cookie does.
-  for (const [name, value] of ours) headers.append(name, value);
+  for (const [name, value] of ours) headers.append(name, inBytes(value));
   const final = chosen.status === null ? status : Number(chosen.status);
   if (!Number.isInteger(final) || final < 200 || final > 599) {
     throw new ApiError(500, "PGRST112", "response.status guc must be a valid status code");
@@ -119,12 +121,19 @@ function respond(
   return new Response(isBodyless ? null : body, { status: final === 205 ? 204 : final, headers });
 }
 
+/** A header holds bytes: text of any script is sent as UTF-8. */
+function inBytes(value: string): string {
+  return Array.from(new TextEncoder().encode(value), (byte) => String.fromCharCode(byte)).join("");
+}
+
 function chosenHeaders(text: string | null): [string, string][] {
   if (text === null) return [];
   try {
     const pairs = (JSON.parse(text) as Record<string, unknown>[]).map((header) => Object.entries(header));
     if (pairs.every((pair) => pair.length === 1 && typeof pair[0][1] === "string")) {
-      return pairs.map(([pair]) => pair as [string, string]);
+      const chosen = pairs.map(([pair]) => pair as [string, string]);
+      for (const [name, value] of chosen) new Headers([[name, inBytes(value)]]); // throws at what is no header
+      return chosen;
     }
   } catch {
     // Told below.

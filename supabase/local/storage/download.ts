@@ -39,7 +39,7 @@ async function send(context: StorageContext, row: ObjectRow, request: Request): 
   }
   if (unchanged(request, row)) return new Response(null, { status: 304, headers });
 
-  const range = requestedRange(request.headers.get("range"), metadata.size);
+  const range = isCurrent(request, row) ? requestedRange(request.headers.get("range"), metadata.size) : null;
   if (range === "unsatisfiable") {
     const error = new StorageError(416, "InvalidRange", "The requested range is not satisfiable");
     return Response.json(error.body, { status: 416, headers: { "Content-Range": `bytes */${metadata.size}` } });
@@ -81,6 +81,12 @@ function unchanged(request: Request, { metadata }: ObjectRow): boolean {
   }
   const since = Date.parse(request.headers.get("if-modified-since") ?? "");
   return Number.isFinite(since) && Math.floor(Date.parse(metadata.lastModified) / 1000) * 1000 <= since;
+}
+
+/** Whether a part may be sent: a client that has another version's beginning is sent the whole. */
+function isCurrent({ headers }: Request, { metadata }: ObjectRow): boolean {
+  const known = headers.get("if-range")?.trim();
+  return known === undefined || known === metadata.eTag || known === new Date(metadata.lastModified).toUTCString();
 }
 
 /** The one range asked for; null when the whole is to be sent, as for ranges we do not understand. */

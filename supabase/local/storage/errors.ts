@@ -70,6 +70,8 @@ export function fromDatabase(error: unknown): unknown {
       return alreadyExists();
     case "23503":
       return bucketNotFound();
+    case "22021":
+      return invalidRequest("A name has a NUL character, which Postgres cannot keep");
     default:
       return error;
   }

@@ -11,6 +11,7 @@ import {
   bucketNotFound,
   diskFull,
   featureNotEnabled,
+  fromDatabase,
   invalidRequest,
   routeNotFound,
   StorageError,
@@ -146,7 +147,8 @@ export class Storage {
   async fetch(request: Request): Promise<Response> {
     try {
       return await this.#route(request);
-    } catch (error) {
+    } catch (caught) {
+      const error = fromDatabase(caught);
       if (error instanceof StorageError) return error.toResponse();
       if (isDiskFull(error)) return diskFull().toResponse();
       if (isUnavailable(error)) {

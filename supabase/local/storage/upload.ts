@@ -1,4 +1,5 @@
 /** Receiving an object: every check that can be made is made before its content is read. */
+import { findUnstorable } from "../../functions/_shared/storable.ts";
 import type { Bucket, ObjectMetadata, ObjectRow, StorageContext } from "./context.ts";
 import { alreadyExists, fromDatabase, invalidRequest, mimeTypeRefused, tooLarge } from "./errors.ts";
 import { multipartBoundary, readMultipart } from "./multipart.ts";
@@ -61,6 +62,10 @@ async function receive(
   request: Request,
 ): Promise<ObjectRow> {
   const incoming = await readIncoming(request);
+  // Whoever downloads it is sent both.
+  if (![incoming.contentType, incoming.cacheControl].every(isHeader)) {
+    throw invalidRequest("the content type and cacheControl must be texts that a header can hold");
+  }
   if (!mimeTypeAllowed(incoming.contentType, bucket.allowed_mime_types)) throw mimeTypeRefused(incoming.contentType);
   const { versions } = context;
   const version = await versions.announce();
@@ -106,7 +111,7 @@ function decodeMetadataHeader(header: string | null): Record<string, unknown> | 
   try {
     return parseMetadata(new TextDecoder().decode(Uint8Array.from(atob(header), (char) => char.charCodeAt(0))));
   } catch {
-    throw invalidRequest("x-metadata must be base64 of a JSON object");
+    throw invalidRequest("x-metadata must be base64 of a JSON object of which Postgres can keep every text");
   }
 }
 
@@ -114,11 +119,15 @@ function parseMetadata(text: string | null): Record<string, unknown> | null {
   if (!text) return null;
   try {
     const value = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    if (typeof value === "object" && value !== null && !Array.isArray(value) && !findUnstorable(value)) return value;
   } catch {
     // told below, in the caller's terms
   }
-  throw invalidRequest("metadata must be a JSON object");
+  throw invalidRequest("metadata must be a JSON object of which Postgres can keep every text");
+}
+
+function isHeader(text: string): boolean {
+  return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
 /** Let the row name the new version; the file of the one it replaces is no longer needed. */

@@ -173,6 +173,22 @@ create function public.all_authors() returns setof public.authors language sql s
   as $$ select * from public.authors order by id $$;
 create function public.first_book(public.authors) returns setof public.books rows 1 language sql stable
   as $$ select * from public.books where author_id = $1.id order by id limit 1 $$;
+create function public.a_record() returns record language sql stable as $$ select id, name from public.authors order by id limit 1 $$;
+create function public.some_records() returns setof record language sql stable
+  as $$ select id, name from public.authors order by id $$;
+create function public.named_authors(prefix text) returns setof public.authors language sql stable
+  as $$ select * from public.authors where name like prefix || '%' order by id $$;
+create view public.books_by_cte with (security_invoker = on) as
+  with chosen as (select id, author_id, title from public.books) select chosen.id, chosen.author_id, chosen.title from chosen;
+create view public.books_by_subquery with (security_invoker = on) as
+  select inner_books.id as book, inner_books.author_id as writer from (select * from public.books) inner_books;
+create view public.covers_of_books with (security_invoker = on) as
+  select c.book_id, c.colour, b.title from public.covers c join public.books b on b.id = c.book_id;
+grant select on public.books_by_cte, public.books_by_subquery, public.covers_of_books to service_role;
+create table public."мысли" (id integer primary key);
+create function public.keep_and_choose(headers text, status text) returns void language sql as $$
+  insert into public."мысли" values (1);
+  select set_config('response.headers', headers, true), set_config('response.status', status, true) $$;
 create function public.choose_answer() returns json language plpgsql as $$
 begin
   perform set_config('response.status', '418', true);
@@ -204,7 +220,7 @@ create function public.two_cookies() returns void language sql as $$
   select set_config('response.headers', '[{"Set-Cookie": "a=1"}, {"Set-Cookie": "b=2"}]', true) $$;
 grant all on public.paints, public.paint_counts to service_role;
 
-grant all on public.odd, public.nodes, public.shelves, public.shelved, public.covers, public.letters to service_role;
+grant all on public.odd, public.nodes, public.shelves, public.shelved, public.covers, public.letters, public."мысли" to service_role;
 grant all on public.parted, public.parted_1, public.tagged, public.defaulted, public."Camel Case", public.author_names to service_role;
 grant all on public.authors, public.books, public.reviews, public.everything, public.long_books to service_role;
 grant select on public.authors, public.books to anon, authenticated;

@@ -204,6 +204,45 @@ def test_views_relate_as_their_tables_do(read: Read) -> None:
     assert named == [{"author": "Ben", "books": [{"title": "Gamma"}]}]
 
 
+def test_views_of_joins_subqueries_and_ctes_relate_as_well(read: Read) -> None:
+    assert read("books_by_cte", "title,authors(name)", id="eq.2") == [{"title": "Beta", "authors": {"name": "Ada"}}]
+    assert read("books_by_subquery", "authors(name)", book="eq.3") == [{"authors": {"name": "Ben"}}]
+    assert read("authors", "books_by_cte(title)", id="eq.2") == [{"books_by_cte": [{"title": "Gamma"}]}]
+    assert read("books", "covers_of_books(colour)", id="in.(1,2)", order="id") == [
+        {"covers_of_books": {"colour": "red"}},
+        {"covers_of_books": None},
+    ]
+    assert read("covers_of_books", "title,books(pages)") == [{"title": "Alpha", "books": {"pages": 100}}]
+
+
+def test_an_alias_may_be_the_name_of_a_key_column(read: Read) -> None:
+    assert read("books", "author_id:authors(name),title", id="eq.1") == [
+        {"author_id": {"name": "Ada"}, "title": "Alpha"}
+    ]
+    assert read("books", "author_id(name)", id="eq.1", author_id="eq.1") == [{"author_id": {"name": "Ada"}}]
+
+
+def test_rows_of_functions_are_chosen_by_or_and_by_how_many_there_may_be(
+    read: Read, gateway: Gateway, http: httpx.Client
+) -> None:
+    chosen = read("rpc/all_authors", "name", order="name", **{"or": "(name.eq.Ada,and(id.gt.2,not.or(name.eq.Ben)))"})
+    assert chosen == [{"name": "Ada"}, {"name": "Cid"}]
+    headers = {"apikey": gateway.settings.secret_key, "Prefer": "handling=strict, max-affected=1"}
+
+    def call(name: str, body: dict[str, Any], query: str = "") -> Any:
+        answer = http.post(f"/rest/v1/rpc/{name}{query}", json=body, headers=headers)
+        return answer.json() if answer.is_success else answer.json()["code"]
+
+    assert call("named_authors", {"prefix": ""}) == "PGRST124"
+    assert [row["name"] for row in call("named_authors", {"prefix": "B"})] == ["Ben"]
+    assert call("add_numbers", {"a": 1}) == "PGRST128", "a function of one value affects no rows"
+    headers.pop("Prefer")
+    assert call("add_numbers", {"a": 1, "b": 5, "more": 7}) == "PGRST202"
+    assert call("add_numbers", {"a": 1, "b": 5, "more": 7}, "?columns=a,b") == 6
+    assert call("a_record", {}) == {"id": 1, "name": "Ada"}
+    assert [row["name"] for row in call("some_records", {})] == ["Ada", "Ben", "Cid"]
+
+
 def test_partitions_are_reached_through_their_table(read: Read) -> None:
     assert read("parted", "*") == []
     assert read("parted_1", "*") == "PGRST205"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import httpx
 import psycopg
@@ -249,6 +250,37 @@ def test_functions_are_chosen_by_their_arguments(secret: httpx.Client) -> None:
 def test_a_function_chooses_its_answer(secret: httpx.Client) -> None:
     answer = secret.post("/rest/v1/rpc/choose_answer", json={})
     assert (answer.status_code, answer.headers["x-chosen"], answer.json()) == (418, "yes", {"tea": True})
+
+
+def test_nothing_is_kept_of_a_call_whose_answer_cannot_be_sent(secret: httpx.Client, sql: psycopg.Connection) -> None:
+    def kept(headers: str, status: str) -> tuple[httpx.Response, bool]:
+        answer = secret.post("/rest/v1/rpc/keep_and_choose", json={"headers": headers, "status": status})
+        return answer, sql.execute('delete from public."мысли"').rowcount == 1
+
+    for headers, status, code in (
+        ("{}", "200", "PGRST111"),
+        ('[{"no name": "x"}]', "200", "PGRST111"),
+        ('[{"X-Chosen": "a\\nb"}]', "200", "PGRST111"),
+        ("[]", "99", "PGRST112"),
+    ):
+        answer, is_kept = kept(headers, status)
+        assert (answer.status_code, answer.json()["code"], is_kept) == (500, code, False)
+    answer, is_kept = kept('[{"X-Chosen": "имя"}]', "201")
+    sent = {name.lower(): value.decode() for name, value in answer.headers.raw}
+    assert (answer.status_code, sent[b"x-chosen"], is_kept) == (201, "имя", True)
+
+
+def test_a_new_row_is_located_in_a_table_of_any_name(secret: httpx.Client, sql: psycopg.Connection) -> None:
+    made = secret.post("/rest/v1/мысли", json={"id": 7}, headers={"Prefer": "return=headers-only"})
+    assert (made.status_code, made.headers["location"]) == (201, f"/{quote('мысли')}?id=eq.7")
+    assert secret.get(f"/rest/v1{made.headers['location']}").json() == [{"id": 7}]
+    sql.execute('delete from public."мысли"')
+
+
+@pytest.mark.parametrize("first", [0, 2**64])
+def test_a_range_of_any_length_is_read(secret: httpx.Client, first: int) -> None:
+    found = secret.get("/rest/v1/мысли", headers={"Range": f"{first}-{2**65}"})
+    assert (found.status_code, found.json()) == (200, [])
 
 
 def test_rows_in_other_forms(secret: httpx.Client) -> None:

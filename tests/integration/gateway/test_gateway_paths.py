@@ -132,3 +132,7 @@ def test_one_bundled_file_serves_without_any_package(settings: GatewaySettings, 
         assert httpx.post(f"{running.url}/rest/v1/rpc/add_numbers", json={"a": 1}, headers=headers).json() == 2
         assert httpx.get(f"{running.url}/storage/v1/bucket", headers=headers).status_code == 200
         assert "`openmanus-rl runs list` shows what was recorded" in httpx.get(running.url).text
+
+
+def test_a_method_that_nothing_has_is_405(http: httpx.Client) -> None:
+    assert [http.request("TRACE", path).status_code for path in ("/", "/rest/v1/books")] == [405, 405]

@@ -118,7 +118,7 @@ def test_no_code_is_ever_sent_that_could_be_guessed(
     tokens = sql.execute("select recovery_token, confirmation_token from auth.users where id = %s", (user.id,))
     assert tokens.fetchone() == (None, None)
     by_code = http.post("/auth/v1/verify", json={"type": "email", "email": user.email, "token": "123456"})
-    assert by_code.status_code == 400
+    assert (by_code.status_code, by_code.json()["error_code"]) == (403, "otp_expired")
 
 
 def test_links_are_made_with_the_secret_key_only(

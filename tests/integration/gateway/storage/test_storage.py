@@ -347,6 +347,9 @@ def test_parts_and_unchanged_objects_are_answered_as_such(
     whole = http.get(path, headers=headers)
     assert (whole.headers["content-length"], whole.headers["accept-ranges"]) == ("10", "bytes")
     assert http.get(path, headers={**headers, "If-None-Match": whole.headers["etag"]}).status_code == 304
+    for known, status in ((whole.headers["etag"], 206), (whole.headers["last-modified"], 206), ('"another"', 200)):
+        answer = http.get(path, headers={**headers, "Range": "bytes=2-4", "If-Range": known})
+        assert answer.status_code == status, "a part of another version would be mixed with this one"
     head = http.head(path, headers=headers)
     assert (head.status_code, head.headers["content-length"]) == (200, "10")
     assert head.headers["etag"] == whole.headers["etag"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import secrets
 from collections.abc import Iterator
@@ -70,6 +71,30 @@ def test_a_name_that_leaves_its_folder_is_refused(gateway: Gateway, http: httpx.
     body = {"bucketId": bucket, "sourceKey": "a", "destinationKey": "../../b"}
     assert http.post("/storage/v1/object/move", json=body, headers=headers).json()["error"] == "InvalidKey"
     assert not list(gateway.settings.storage_dir.parent.rglob("etc"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cacheControl", "1\nX-Own: 1"),
+        ("cacheControl", "час"),
+        ("contentType", "text/plain\r\nX-Own: 1"),
+        ("metadata", '{"a": "\\u0000"}'),
+        ("metadata", '{"\\ud800": 1}'),
+    ],
+)
+def test_what_could_not_be_told_with_an_object_is_refused(
+    gateway: Gateway, http: httpx.Client, bucket: str, field: str, value: str
+) -> None:
+    headers, path = {"apikey": gateway.settings.secret_key}, f"/storage/v1/object/{bucket}/odd.txt"
+    answer = http.post(path, data={field: value}, files={"": ("odd.txt", b"x", "text/plain")}, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (400, "InvalidRequest")
+    encoded = base64.b64encode(value.encode()).decode()
+    if field == "metadata":
+        answer = http.post(path, content=b"x", headers={**headers, **TEXT, "x-metadata": encoded})
+        assert (answer.status_code, answer.json()["error"]) == (400, "InvalidRequest")
+    assert http.get(path, headers=headers).json()["error"] == "not_found"
+    assert http.get(f"{path}%00", headers=headers).json()["error"] == "InvalidRequest"
 
 
 def test_names_that_hosted_storage_refuses_are_refused(admin: Client, bucket: str) -> None:
