@@ -22,16 +22,23 @@ from typing import Any
 from openmanus_rl.archiving.manifest import Archived, ArchivedFile, manifest_of, manifest_path
 from openmanus_rl.archiving.writing import FileParts
 from openmanus_rl.connections import find_database_url
-from openmanus_rl.errors import ChecksumMismatch, NotFoundError, OpenManusError, SettingsError
+from openmanus_rl.errors import (
+    ChecksumMismatch,
+    NotFoundError,
+    OpenManusError,
+    SettingsError,
+    TransientError,
+)
 from openmanus_rl.export.writers import require_pyarrow
 from openmanus_rl.managers.archives import ArchiveManager
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.managers.storage.buckets import ARCHIVES
+from openmanus_rl.records.rows import Archive
 from openmanus_rl.settings import load_settings
 from openmanus_rl.transport.archive_rows import ARCHIVED, COPIED, Content, hold_run
 from openmanus_rl.transport.transfer import fingerprint
 
-__all__ = ["Archiver", "Candidate", "Progress"]
+__all__ = ["Archiver", "Candidate", "Progress", "time_before"]
 
 Progress = Callable[[str, int, int], None]
 """Called with what is done at the moment, how much of it is done, and how much there is."""
@@ -79,7 +86,7 @@ class Archiver:
 
     def find_runs(self, *, older_than: timedelta) -> list[Candidate]:
         """Return the runs that finished longer ago, and those whose archiving was interrupted, oldest first."""
-        before = datetime.now(UTC) - older_than
+        before = time_before(older_than)
         found = self._content.call(_CANDIDATES, [before], attempt="find runs to archive")
         return [Candidate(**row) for row in found]
 
@@ -87,6 +94,11 @@ class Archiver:
         """Return how many rows of each table would move, and their size in the database."""
         measured = {table.name: self._content.measure(table, run_id) for table in ARCHIVED}
         return {name: rows for name, (rows, _) in measured.items()}, sum(size for _, size in measured.values())
+
+    def check(self, run_id: str, *, finished_before: datetime | None = None) -> None:
+        """Raise the error with which `archive` would refuse the run, and change nothing."""
+        statement = "select internal.begin_archive(%s, %s)"
+        self._content.call(statement, [run_id, finished_before], attempt=f"archive run {run_id}", undo=True)
 
     def unload(self) -> int:
         """Remove what was loaded from archives to be read, more than a day ago; return of how many runs."""
@@ -125,11 +137,7 @@ class Archiver:
         size_bytes = sum(file.size_bytes for file in files)
         database_bytes = sum(parts[table.name].database_bytes for table in ARCHIVED)
         told("removing", 0, 1)
-        self._content.call(
-            "select internal.finish_archive(%s, %s, %s, %s, %s)",
-            [run_id, [file.as_dict() for file in files], row_counts, size_bytes, database_bytes],
-            attempt=f"archive run {run_id}: remove its rows",
-        )
+        self._remove_rows(run_id, [file.as_dict() for file in files], row_counts, size_bytes, database_bytes)
         told("removing", 1, 1)
         self._remove_others(run_id, {file.path for file in files} | {manifest_path(run_id)})
         return Archived(run_id, str(run["name"]), row_counts, size_bytes, database_bytes, len(files))
@@ -170,6 +178,17 @@ class Archiver:
             with self._downloaded(file, folder) as path, self._content.transaction(attempt) as connection:
                 self._stage(connection, file, path)
 
+    def _remove_rows(self, run_id: str, files: list[dict[str, Any]], *facts: Any) -> None:
+        attempt = f"archive run {run_id}: remove its rows"
+        try:
+            statement = "select internal.finish_archive(%s, %s, %s, %s, %s)"
+            self._content.call(statement, [run_id, files, *facts], attempt=attempt)
+        except TransientError:
+            # The connection may have been lost after the commit.
+            done = "select exists (select 1 from public.archives a where a.training_run_id = %s and a.files = %s)"
+            if not self._content.call(done, [run_id, files], attempt=attempt):
+                raise
+
     def _remove_others(self, run_id: str, kept: set[str]) -> None:
         found = [entry["path"] for entry in StorageManager.walk_files(ARCHIVES, run_id)]
         StorageManager.delete_files(ARCHIVES, [path for path in found if path not in kept])
@@ -179,7 +198,7 @@ class Archiver:
     def verify(self, run_id: str, *, on_progress: Progress | None = None) -> list[ArchivedFile]:
         """Check that every file of an archive is there, unchanged and readable; return the files."""
         told = on_progress or _silent
-        archive = ArchiveManager.get_archive(run_id)
+        archive = _archive_of(run_id)
         files = [ArchivedFile.from_dict(file) for file in archive["files"]]
         with tempfile.TemporaryDirectory(prefix="openmanus-rl-archive-") as folder:
             self._prove(files, Path(folder), told)
@@ -195,7 +214,7 @@ class Archiver:
                 # It was only being written: all rows are there.
                 self._remove_others(run_id, set())
                 return Archived(run_id, str(run["name"]), {}, 0, 0, 0)
-            archive = ArchiveManager.get_archive(run_id)
+            archive = _archive_of(run_id)
             files = [ArchivedFile.from_dict(file) for file in archive["files"] if file["table"] != COPIED.name]
             restored = self._put_back(run_id, files, told, attempt)
             self._remove_others(run_id, set())
@@ -245,6 +264,24 @@ class Archiver:
             yield path
         finally:
             path.unlink()
+
+
+def time_before(age: timedelta) -> datetime:
+    """Return the time that is this long ago; the first one there is, if it would be before that."""
+    now = datetime.now(UTC)
+    first = datetime.min.replace(tzinfo=UTC)
+    return now - age if age < now - first else first
+
+
+def _archive_of(run_id: str) -> Archive:
+    archive = ArchiveManager.find_archive(run_id)
+    if archive is None:
+        raise NotFoundError(
+            f"run {run_id}: it is not archived",
+            field="training_run_id",
+            hint="`openmanus-rl archive list` lists those that are",
+        )
+    return archive
 
 
 @contextmanager

@@ -76,12 +76,13 @@ class FileParts:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
             self._finish()
-        elif self._stream is not None:
-            self._stream.close()
+        elif self._writer is not None and self._stream is not None:
+            with self._stream:
+                self._writer.__exit__(kind, error, trace)
 
     def _open(self) -> ParquetWriter:
         if self._writer is None:

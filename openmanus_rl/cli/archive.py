@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from openmanus_rl.archiving import Archived, Archiver, Candidate
 from openmanus_rl.archiving.archiver import Progress as OnProgress
+from openmanus_rl.archiving.archiver import time_before
 from openmanus_rl.cli.console import messages, output, print_error, print_json
 from openmanus_rl.cli.options import JsonOption, LimitOption, OffsetOption
 from openmanus_rl.cli.references import find_run
@@ -26,6 +27,8 @@ from openmanus_rl.managers.storage.buckets import format_size
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=False)
+
+T = TypeVar("T")
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 RunsArgument = Annotated[
@@ -64,17 +67,22 @@ def archive(
         return
     age = _age(older_than)
     with Archiver() as archiver:
-        runs = [_named(reference) for reference in run] if run else archiver.find_runs(older_than=age)
+        runs = _named(run) if run else archiver.find_runs(older_than=age)
+        before = None if run else time_before(age)
         if dry_run:
-            _show_plan([(one, *archiver.measure(one.id)) for one in runs], as_json=as_json)
-            return
-        before = None if run else datetime.now(UTC) - age
-        done, failed = _archive_all(archiver, runs, before)
-        archiver.unload()
-    if as_json:
-        print_json({"archived": [one.as_dict() for one in done], "failed": failed})
-    else:
-        _show_done(done, failed, "archived")
+
+            def measure(one: Candidate, _told: OnProgress | None) -> tuple[Candidate, dict[str, int], int]:
+                archiver.check(one.id, finished_before=before)
+                return (one, *archiver.measure(one.id))
+
+            plan, failed = _each(runs, measure)
+            _show_plan(plan, failed, as_json=as_json)
+        else:
+            done, failed = _each(
+                runs, lambda one, told: archiver.archive(one.id, finished_before=before, on_progress=told)
+            )
+            archiver.unload()
+            _show_done(done, failed, "archived", as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -112,19 +120,11 @@ def restore(runs: RunsArgument, as_json: JsonOption = False) -> None:
     \b
     openmanus-rl archive restore my-run
     """
-    done: list[Archived] = []
     with Archiver() as archiver:
-        for reference in runs:
-            one = _named(reference)
-            with _bar(one.name) as told:
-                done.append(archiver.restore(one.id, on_progress=told))
-    if as_json:
-        print_json({"restored": [one.as_dict() for one in done]})
-        return
-    _show_done(done, [], "restored")
-    for back in done:
-        if back.left_out:
-            output.print(f"{escape(back.name)}: {back.left_out:,} rows of rollouts deleted since were left out")
+        done, failed = _each(_named(runs), lambda one, told: archiver.restore(one.id, on_progress=told))
+    _show_done(done, failed, "restored", as_json=as_json)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -136,22 +136,20 @@ def verify(runs: RunsArgument, as_json: JsonOption = False) -> None:
     \b
     openmanus-rl archive verify my-run
     """
-    checked: list[dict[str, Any]] = []
     with Archiver() as archiver:
-        for reference in runs:
-            one = _named(reference)
-            with _bar(one.name) as told:
-                files = archiver.verify(one.id, on_progress=told)
-            checked.append(
-                {"run_id": one.id, "name": one.name, "files": len(files), "rows": sum(file.rows for file in files)}
-            )
+        checked, failed = _each(_named(runs), lambda one, told: (one, archiver.verify(one.id, on_progress=told)))
     if as_json:
-        print_json({"verified": checked})
-        return
-    for found in checked:
-        output.print(
-            f"{escape(found['name'])}: {found['files']} files with {found['rows']:,} rows are as they were archived"
-        )
+        found = [
+            {"run_id": one.id, "name": one.name, "files": len(files), "rows": sum(file.rows for file in files)}
+            for one, files in checked
+        ]
+        print_json({"verified": found, "failed": failed})
+    else:
+        for one, files in checked:
+            rows = sum(file.rows for file in files)
+            output.print(f"{escape(one.name)}: {len(files)} files with {rows:,} rows are as they were archived")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _age(text: str) -> timedelta:
@@ -163,36 +161,43 @@ def _age(text: str) -> timedelta:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _named(reference: str) -> Candidate:
-    row = find_run(reference)
-    return Candidate(str(row["id"]), row["name"], row["finished_at"], row["archive_status"] == "writing")
+def _named(references: list[str]) -> list[Candidate]:
+    rows = {row["id"]: row for row in map(find_run, references)}
+    return [
+        Candidate(str(row["id"]), row["name"], row["finished_at"], row["archive_status"] == "writing")
+        for row in rows.values()
+    ]
 
 
-def _archive_all(
-    archiver: Archiver, runs: list[Candidate], before: datetime | None
-) -> tuple[list[Archived], list[dict[str, Any]]]:
-    done: list[Archived] = []
+def _each(
+    runs: list[Candidate], work: Callable[[Candidate, OnProgress | None], T]
+) -> tuple[list[T], list[dict[str, Any]]]:
+    """Do it for each run, and return what was done and which failed: one must not stop the others."""
+    done: list[T] = []
     failed: list[dict[str, Any]] = []
     for one in runs:
         try:
             with _bar(one.name) as told:
-                done.append(archiver.archive(one.id, finished_before=before, on_progress=told))
+                done.append(work(one, told))
         except OpenManusError as error:
             failed.append({"run_id": one.id, "name": one.name, **error.as_dict()})
             print_error(f"{one.name}: {error}")
     return done, failed
 
 
-def _show_plan(plan: list[tuple[Candidate, dict[str, int], int]], *, as_json: bool) -> None:
+def _show_plan(
+    plan: list[tuple[Candidate, dict[str, int], int]], failed: list[dict[str, Any]], *, as_json: bool
+) -> None:
     if as_json:
         found = [
             {"run_id": one.id, "name": one.name, "row_counts": counts, "database_bytes": size}
             for one, counts, size in plan
         ]
-        print_json({"would_archive": found})
+        print_json({"would_archive": found, "failed": failed})
         return
     if not plan:
-        output.print("There is nothing to archive")
+        if not failed:
+            output.print("There is nothing to archive")
         return
     table = new_table(
         "run", "name", "finished", "turns", "rows", "in the database", right=("turns", "rows", "in the database")
@@ -206,7 +211,10 @@ def _show_plan(plan: list[tuple[Candidate, dict[str, int], int]], *, as_json: bo
     output.print(f"{len(plan)} runs, {total} in the database; nothing was changed")
 
 
-def _show_done(done: list[Archived], failed: list[dict[str, Any]], verb: str) -> None:
+def _show_done(done: list[Archived], failed: list[dict[str, Any]], verb: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({verb: [one.as_dict() for one in done], "failed": failed})
+        return
     if done:
         table = new_table(
             "run",
@@ -233,8 +241,11 @@ def _show_done(done: list[Archived], failed: list[dict[str, Any]], verb: str) ->
         )
     elif done:
         output.print(f"{len(done)} runs restored")
+    for back in done:
+        if back.left_out:
+            output.print(f"{escape(back.name)}: {back.left_out:,} rows of rollouts deleted since were left out")
     if failed:
-        output.print(f"{len(failed)} runs were not archived; their rows are all in the database")
+        output.print(f"{len(failed)} runs were not {verb}, for the reasons above")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from openmanus_rl.delivery.courier import Courier
 from openmanus_rl.delivery.destination import connect
 from openmanus_rl.delivery.resending import resend_refused
 from openmanus_rl.delivery.waiting import Refusals, Waiting, discard, find_refusals, survey
+from openmanus_rl.errors import TransientError
 from openmanus_rl.settings import Settings, load_settings
 from openmanus_rl.spool.files import is_alive
 from openmanus_rl.spool.roots import address_of, spool_root
@@ -29,6 +31,10 @@ from openmanus_rl.spool.spools import Spool, find_spools, hurry
 _REASONS_SHOWN = 20
 _PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.1
+# A failure may pass: give up after some in a row that delivered nothing, with growing pauses between them.
+_ATTEMPTS = 4
+_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
 
 
 def sync(
@@ -107,8 +113,24 @@ def _deliver(courier: Courier, spools: list[Spool]) -> int:
             after[spool.folder] = spool.progress.delivered
             progress.update(task, completed=total - sum(spool.unread_bytes() for spool in spools))
 
-        courier.deliver(on_progress=moved)
+        _deliver_patiently(courier, spools, moved)
     return sum(count - before.get(folder, 0) for folder, count in after.items())
+
+
+def _deliver_patiently(courier: Courier, spools: list[Spool], on_progress: Callable[[Spool, int], None]) -> None:
+    failures, pending = 0, sum(spool.unread_bytes() for spool in spools)
+    while True:
+        try:
+            courier.deliver(on_progress=on_progress)
+            return
+        except TransientError as error:
+            left = sum(spool.unread_bytes() for spool in spools)
+            failures, pending = (1 if left < pending else failures + 1), left
+            if failures >= _ATTEMPTS:
+                raise
+            messages.print(f"[yellow]trying again:[/] {escape(str(error))}")
+            asked_seconds = min(error.retry_after_seconds or 0.0, _LONGEST_PAUSE_SECONDS)
+            time.sleep(max(_PAUSE_SECONDS * failures, asked_seconds))
 
 
 def _wait_for_others(root: Path) -> None:

@@ -15,6 +15,7 @@ from openmanus_rl.errors import BadResponse, ConnectionFailed, InvalidInput, Too
 from openmanus_rl.transport.batch_text import encode_batch
 from openmanus_rl.transport.held import HeldBody
 from openmanus_rl.transport.loopback import is_loopback
+from openmanus_rl.transport.sqlstate import class_for_code
 
 if TYPE_CHECKING:
     from openmanus_rl.transport.client import Client
@@ -58,14 +59,17 @@ class HttpSink:
         try:
             refused = _refused(request.send(self._client), "load_batch")
             self.rest_until = time.monotonic() + self._client.rest_seconds
-        except InvalidInput as error:
+        except (InvalidInput, BadResponse) as error:
             if isinstance(error, TooLargeError) and error.status == _TOO_LARGE:
                 self._note_limit(len(request.content), error)
                 raise
-            if request.is_compressed:
+            if request.is_compressed and error.status is not None and 400 <= error.status < 500:
                 self._compress = False
                 _logger.warning("a compressed request was refused, sending as it is from now on: %s", error)
                 return self.load(batch, leases)
+            if class_for_code(error.code) is None:
+                # Not the database: whoever stands before it would refuse every other batch, too.
+                raise BadResponse(error.message, hint=error.hint, status=error.status, details=error.details) from error
             # One bad value fails the whole text. From JSON, the database refuses only its record.
             return self._ingest(batch, leases)
         # Not after a failure: the two of them may be what the server fails at.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -17,6 +17,8 @@ from openmanus_rl.transport.postgres import PostgresConnection, connect
 from openmanus_rl.transport.translate import translated
 
 __all__ = ["ARCHIVED", "COPIED", "ArchivedTable", "Content", "hold_run"]
+
+T = TypeVar("T")
 
 _SLICE_ROLLOUTS = 200
 _FETCHED_ROWS = 100
@@ -83,20 +85,30 @@ class Content:
     """The archived rows of runs, over one connection."""
 
     def __init__(self, database_url: str) -> None:
-        self._connection = connect(database_url, autocommit=True)
+        self._database_url = database_url
+        self._open = connect(database_url, autocommit=True)
         self._columns: dict[str, dict[str, str]] = {}
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self._open.close()
+
+    @property
+    def _connection(self) -> PostgresConnection:
+        # Archiving many runs takes hours: one that lost the connection must not fail those after it.
+        if self._open.closed:
+            self._open = connect(self._database_url, autocommit=True)
+        return self._open
 
     @contextmanager
     def transaction(self, attempt: str) -> Iterator[PostgresConnection]:
         """Open a transaction in which rows have one text, whatever the server's settings."""
-        with translated(attempt), self._connection.transaction():
-            for name, value in _SETTINGS.items():
-                self._connection.execute("select set_config(%s, %s, true)", [name, value])
-            yield self._connection
+        with translated(attempt):
+            connection = self._connection
+            with connection.transaction():
+                for name, value in _SETTINGS.items():
+                    connection.execute("select set_config(%s, %s, true)", [name, value])
+                yield connection
 
     def columns(self, table: ArchivedTable) -> dict[str, str]:
         """Return the columns of a table in the database, with their types."""
@@ -116,10 +128,14 @@ class Content:
 
     # Reading
 
-    def call(self, statement: str, values: Sequence[Any], *, attempt: str) -> Any:
+    def call(self, statement: str, values: Sequence[Any], *, attempt: str, undo: bool = False) -> Any:
         """Call a function of the database in a transaction of its own, and return its answer."""
+        answer = None
         with self.transaction(attempt) as connection:
-            return _single(connection, statement, [_plain(value) for value in values])
+            answer = _single(connection, statement, [_plain(value) for value in values])
+            if undo:
+                raise psycopg.Rollback
+        return answer
 
     def rollouts(self, run_id: str) -> Iterator[list[str]]:
         """Yield the ids of a run's rollouts in their order, a slice at a time."""
@@ -140,7 +156,7 @@ class Content:
         ):
             cursor.itersize = _FETCHED_ROWS
             cursor.execute(statement, [of])
-            for row in cursor:
+            for row in _exact(cursor):
                 digest, size = int(row.pop("row_digest")), int(row.pop("row_bytes"))
                 yield row, digest, size
 
@@ -228,6 +244,16 @@ def hold_run(database_url: str, run_id: str) -> Iterator[None]:
         yield
     finally:
         connection.close()
+
+
+def _exact(rows: Iterator[T]) -> Iterator[T]:
+    """Yield rows; raise an OverflowError for a value that Python does not have, such as a time without end."""
+    try:
+        yield from rows
+    except psycopg.DataError as error:
+        if error.sqlstate is not None:
+            raise
+        raise OverflowError(str(error)) from error
 
 
 def _as_text(value: Any) -> Any:

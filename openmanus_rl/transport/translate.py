@@ -38,20 +38,30 @@ if TYPE_CHECKING:
 __all__ = ["error_from_exception", "error_from_response", "translated"]
 
 _BY_STATUS: dict[int, type[OpenManusError]] = {
+    400: InvalidInput,
     401: AuthError,
+    # A hosted project that is over its quota.
+    402: ForbiddenError,
     403: ForbiddenError,
     404: NotFoundError,
     405: UnsupportedError,
     406: UnsupportedError,
     408: TimeoutExceeded,
     409: ConflictError,
+    412: InvalidInput,
     413: TooLargeError,
     415: UnsupportedError,
+    416: InvalidInput,
+    422: InvalidInput,
     425: ServerError,
     429: RateLimited,
     501: UnsupportedError,
     504: TimeoutExceeded,
 }
+# What a page may say: proxies know nothing of what was given, only of sizes, keys and themselves.
+_NOT_OF_PAGES = (InvalidInput, NotFoundError, ConflictError)
+# A longer one is taken for a mistake: it would stop a delivery for days.
+_LONGEST_RETRY_AFTER_SECONDS = 600.0
 HINTS: dict[type[OpenManusError], str] = {
     AuthError: "check SUPABASE_KEY (or SUPABASE_SERVICE_ROLE_KEY), or sign in again if a user's token was used",
     SchemaMismatch: "restart the stack with `openmanus-rl down` and `openmanus-rl up`; elsewhere apply the migrations "
@@ -134,6 +144,9 @@ def build_error(failure: Failure, attempt: str, *, retry_after_seconds: float | 
         cls = _BY_STATUS.get(status, ServerError)
     else:
         cls = class_for_code(failure.code, field=field) or _class_for_status(status)
+    if cls is InvalidInput and not failure.code:
+        # Every part of the API names what it refuses by a code: this is somebody on the way to it.
+        cls = BadResponse
     arguments: dict[str, Any] = {
         "code": failure.code or None,
         "details": failure.details,
@@ -159,11 +172,7 @@ def worded(code: str, message: str, attempt: str) -> str:
 
 
 def _class_for_status(status: int) -> type[OpenManusError]:
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    if status >= 500:
-        return ServerError
-    return InvalidInput if 400 <= status < 500 else BadResponse
+    return _BY_STATUS.get(status, ServerError if status >= 500 else BadResponse)
 
 
 def _read_failure(response: httpx.Response) -> Failure | None:
@@ -210,13 +219,16 @@ def _error_from_page(response: httpx.Response, attempt: str) -> OpenManusError:
     """Return the error for a response that is not from Supabase, such as a proxy's page, by its status."""
     status = response.status_code
     kind = response.headers.get("content-type", "no content type")
-    # The API's 404 responses are JSON: this request never reached it.
-    cls = BadResponse if status == 404 else _class_for_status(status)
+    cls = _class_for_status(status)
+    if cls in _NOT_OF_PAGES:
+        # The API would have said it in JSON: this request never reached it.
+        cls = BadResponse
     arguments: dict[str, Any] = {"status": status, "details": {"body_start": response.text[:200]}}
     if issubclass(cls, TransientError):
         arguments["retry_after_seconds"] = _retry_after_seconds(response)
+    said = f"{kind}: {response.text[:200].strip()}" if kind.startswith("text/plain") and response.text else kind
     return cls(
-        f"{attempt}: {response.url.host} answered {status} with a body that is not the API's ({kind})",
+        f"{attempt}: {response.url.host} answered {status} with a body that is not the API's ({said})",
         hint="check SUPABASE_URL and any proxy in between",
         **arguments,
     )
@@ -225,14 +237,14 @@ def _error_from_page(response: httpx.Response, attempt: str) -> OpenManusError:
 def _retry_after_seconds(response: httpx.Response) -> float | None:
     """Read Retry-After, given in seconds or as a date."""
     text = response.headers.get("retry-after", "").strip()
-    if not text:
-        return None
-    if text.isascii() and text.replace(".", "", 1).isdigit():
-        return float(text)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+        if text.isascii() and text.replace(".", "", 1).isdigit():
+            seconds = float(text)
+        else:
+            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError):
         return None
+    return min(max(0.0, seconds), _LONGEST_RETRY_AFTER_SECONDS)
 
 
 def _error_from_httpx(error: Exception, attempt: str) -> OpenManusError:

@@ -3,7 +3,7 @@ import { createAdminClient, type SupabaseClient } from "../_shared/deps.ts";
 import { getEnvironment } from "../_shared/environment.ts";
 import { FunctionError, unwrap } from "../_shared/errors.ts";
 import type { Call } from "../_shared/serve.ts";
-import { type ArchivedFile, readRows } from "./parquet.ts";
+import { type ArchivedFile, readRows, unreadable } from "./parquet.ts";
 import type { Input, Output } from "./schema.ts";
 
 // Parents first.
@@ -50,18 +50,19 @@ async function readTypes(
   admin: SupabaseClient,
   runId: string,
 ): Promise<Record<string, { columns: Record<string, string> }>> {
-  const manifest = stored(await admin.storage.from("archives").download(`${runId}/manifest.json`), runId);
+  const path = `${runId}/manifest.json`;
+  const manifest = stored(await admin.storage.from("archives").download(path), path);
   return JSON.parse(await manifest.text()).tables;
 }
 
-function stored<T>({ data, error }: { data: T | null; error: { message: string } | null }, runId: string): T {
+interface StorageFailure {
+  message: string;
+  status?: number;
+}
+
+function stored<T>({ data, error }: { data: T | null; error: StorageFailure | null }, path: string): T {
   if (data !== null) return data;
-  const advice = `\`openmanus-rl archive verify ${runId}\` says which files are missing`;
-  throw new FunctionError(
-    502,
-    "archive_unreadable",
-    `the archive of ${runId} cannot be read: ${error?.message}; ${advice}`,
-  );
+  throw unreadable(path, error?.message ?? "storage does not have it", error?.status);
 }
 
 function holds(file: ArchivedFile, kind: string, rolloutId: string | null): boolean {
@@ -76,7 +77,7 @@ async function loadFile(
   rolloutId: string | null,
   types: Record<string, string>,
 ): Promise<number> {
-  const signed = stored(await admin.storage.from("archives").createSignedUrl(file.path, URL_SECONDS), runId);
+  const signed = stored(await admin.storage.from("archives").createSignedUrl(file.path, URL_SECONDS), file.path);
   let added = 0;
   let waiting: string[] = [];
   let chars = 0;

@@ -25,8 +25,30 @@ const READING = {
   parsers: { timestampFromMicroseconds: momentOf },
 };
 
+/** What is missing or damaged stays so, a conflict; what storage does not answer may pass. */
+export function unreadable(path: string, reason: string, status?: number): FunctionError {
+  const isLasting = status !== undefined && status < 500;
+  const advice = `\`openmanus-rl archive verify ${path.split("/")[0]}\` checks all files of this archive`;
+  return new FunctionError(isLasting ? 409 : 502, "archive_unreadable", `${path}: ${reason}; ${advice}`);
+}
+
 /** The rows of a rollout, or all rows, in the order of the file. */
 export async function* readRows(
+  url: string,
+  file: ArchivedFile,
+  rolloutId: string | null,
+  types: Record<string, string>,
+): AsyncGenerator<string> {
+  try {
+    yield* rowsOf(url, file, rolloutId, types);
+  } catch (error) {
+    if (error instanceof FunctionError) throw error;
+    console.error(`${file.path} cannot be read as Parquet:`, error);
+    throw unreadable(file.path, "it is damaged", 409);
+  }
+}
+
+async function* rowsOf(
   url: string,
   file: ArchivedFile,
   rolloutId: string | null,
@@ -62,12 +84,14 @@ function remote(url: string, file: ArchivedFile): AsyncBuffer {
   return {
     byteLength: file.size_bytes,
     async slice(start: number, end: number = file.size_bytes): Promise<ArrayBuffer> {
-      const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` } });
+      // Not with its message: that has the signed URL.
+      const failed = () => Promise.reject(unreadable(file.path, "storage does not answer"));
+      const response = await fetch(url, { headers: { Range: `bytes=${start}-${end - 1}` } }).catch(failed);
       if (!response.ok) {
         await response.body?.cancel();
-        throw new FunctionError(502, "archive_unreadable", `${file.path}: storage answered ${response.status}`);
+        throw unreadable(file.path, `storage answered ${response.status}`, response.status);
       }
-      const bytes = await response.arrayBuffer();
+      const bytes = await response.arrayBuffer().catch(failed);
       return response.status === 206 ? bytes : bytes.slice(start, end);
     },
   };

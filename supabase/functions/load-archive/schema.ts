@@ -35,7 +35,7 @@ export const operation = {
     "so that they can be read as before. `openmanus-rl archive` removes the copy after a day.",
   input,
   output,
-  errors: [400, 404],
+  errors: [400, 404, 409, 502],
   example: {
     input: { rollout_id: EXAMPLE.rolloutId },
     output: { rows: { agent_states: 12, observations: 0, generations: 12, tool_calls: 9, rewards: 0 } },

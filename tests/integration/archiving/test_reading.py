@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from openmanus_rl.archiving import Archiver
-from openmanus_rl.errors import AuthError, InvalidInput, NotFoundError
+from openmanus_rl.errors import AuthError, ConflictError, InvalidInput, NotFoundError
 from openmanus_rl.managers.archives import ArchiveManager
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.transport.client import Client
@@ -136,6 +136,24 @@ def test_what_was_loaded_is_removed_after_a_day(archiver: Archiver, record: Reco
     assert archiver.unload() >= 1
     assert {found["rows"] for found in digests(query, run_id, TABLES).values()} == {0}
     assert ArchiveManager.get_archive(run_id)["loaded_at"] is None
+
+
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "removed"])
+def test_an_archive_that_lost_something_is_said_to_be_unreadable_at_once(
+    archiver: Archiver, record: Record, query: Query, damage: str
+) -> None:
+    run_id = record(rollouts=1)
+    archiver.archive(run_id)
+    rollout = str(query("select id from public.rollouts where training_run_id = %s", run_id)[0]["id"])
+    path = next(file["path"] for file in ArchiveManager.get_archive(run_id)["files"] if file["table"] == "tool_calls")
+    if damage == "removed":
+        StorageManager.delete_files("archives", [path])
+    else:
+        content = StorageManager.download_bytes("archives", path)
+        StorageManager.upload_bytes("archives", path, content[:-100] if damage == "truncated" else b"")
+    with pytest.raises(ConflictError, match=f"archive verify {run_id}") as raised:
+        ArchiveManager.load_rollout(rollout)
+    assert (raised.value.code, raised.value.attempts, path in raised.value.message) == ("archive_unreadable", 1, True)
 
 
 def test_only_those_who_see_a_run_load_it(stack: Any, archiver: Archiver, record: Record, query: Query) -> None:

@@ -119,6 +119,18 @@ def test_a_value_that_parquet_cannot_hold_leaves_everything_in_the_database(
     assert query("select archive_status from public.training_runs where id = %s", run_id)[0]["archive_status"] is None
 
 
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
+def test_a_time_that_parquet_cannot_hold_is_told_as_such(
+    archiver: Archiver, record: Record, query: Query, moment: str
+) -> None:
+    run_id = record(rollouts=1)
+    query("update public.tool_calls set created_at = %s where training_run_id = %s returning 1", moment, run_id)
+    before = digests(query, run_id)
+    with pytest.raises(OpenManusError, match="nothing was moved"):
+        archiver.archive(run_id)
+    assert digests(query, run_id) == before
+
+
 def test_a_damaged_file_is_noticed_and_restores_nothing(archiver: Archiver, record: Record, query: Query) -> None:
     run_id = record(rollouts=2)
     archiver.archive(run_id)
@@ -155,6 +167,30 @@ def test_the_commands_archive_list_verify_and_restore(command: Command, record: 
     assert (again.code, "archived already" in again.message) == (1, True)
     assert command("archive", "restore", run_id, "--json").json["restored"][0]["left_out"] == 0
     assert "is expected" in command("archive", "--older-than", "soon").message
+    # Before there were calendars.
+    long_ago = command("archive", "--older-than", "999999d", "--json")
+    assert (long_ago.code, long_ago.json["archived"]) == (0, []), long_ago.err
+
+
+def test_each_run_is_done_once_though_others_fail_and_a_dry_run_tells_which_would(
+    command: Command, record: Record, query: Query
+) -> None:
+    run_id, running = record(rollouts=1), record(rollouts=0)
+    query("select public.resume_run(%s, gen_random_uuid())", running)
+    twice = [part for one in (running, run_id, run_id) for part in ("--run", one)]
+
+    planned = command("archive", "--dry-run", "--json", *twice)
+    assert (planned.code, [one["run_id"] for one in planned.json["would_archive"]]) == (1, [run_id])
+    assert [one["run_id"] for one in planned.json["failed"]] == [running]
+    assert "only finished runs" in planned.err
+    done = command("archive", "--json", *twice)
+    assert (done.code, [one["run_id"] for one in done.json["archived"]]) == (1, [run_id])
+
+    checked = command("archive", "verify", running, run_id, "--json")
+    assert (checked.code, [one["run_id"] for one in checked.json["verified"]]) == (1, [run_id])
+    assert "it is not archived" in checked.err
+    restored = command("archive", "restore", running, run_id, "--json")
+    assert (restored.code, [one["run_id"] for one in restored.json["restored"]]) == (1, [run_id])
 
 
 def test_what_is_said_of_an_archived_run_names_the_archive(

@@ -16,11 +16,12 @@ import pytest
 
 import openmanus_rl
 from openmanus_rl.archiving import Archiver
-from openmanus_rl.errors import ConflictError, NotFoundError, OpenManusError
+from openmanus_rl.errors import ConflictError, ConnectionFailed, NotFoundError, OpenManusError
 from openmanus_rl.managers.archives import ArchiveManager
 from openmanus_rl.managers.batches import write_batch
 from openmanus_rl.managers.storage import StorageManager
 from openmanus_rl.records.ids import new_id
+from openmanus_rl.transport.archive_rows import Content
 from openmanus_rl.transport.loading import Loader
 
 from ..conftest import Command, Query, Row
@@ -246,6 +247,40 @@ def test_archiving_waits_for_a_session_that_writes_and_archives_its_turn(
             begun.result()
         assert query("select internal.cancel_archive(%s) as done", run_id)[0]["done"]
     assert archiver.archive(run_id).row_counts["agent_states"] == 6
+
+
+def test_a_lost_connection_costs_one_attempt_and_leaves_no_run_locked(
+    archiver: Archiver, record: Record, query: Query
+) -> None:
+    run_id, other = record(rollouts=1), record(rollouts=1)
+    before = digests(query, run_id)
+
+    def lose(phase: str, done: int, _total: int) -> None:
+        if (phase, done) == ("checking files", 1):
+            query("select pg_terminate_backend(%s)", archiver._content._open.info.backend_pid)
+
+    with pytest.raises(ConnectionFailed):
+        archiver.archive(run_id, on_progress=lose)
+    assert (status_of(query, run_id), digests(query, run_id)) == (None, before)
+    assert archiver.archive(other).row_counts["agent_states"] == 4
+
+
+def test_a_connection_that_is_lost_after_the_commit_is_not_told_as_a_failure(
+    archiver: Archiver, record: Record, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = record(rollouts=1)
+    call = Content.call
+
+    def lose_the_answer(self: Content, statement: str, *arguments: Any, **options: Any) -> Any:
+        answer = call(self, statement, *arguments, **options)
+        if "finish_archive" in statement:
+            raise ConnectionFailed("server closed the connection unexpectedly")
+        return answer
+
+    monkeypatch.setattr(Content, "call", lose_the_answer)
+    assert archiver.archive(run_id).row_counts["agent_states"] == 4
+    assert status_of(query, run_id) == "archived"
+    assert len(list(StorageManager.walk_files("archives", run_id))) == 9
 
 
 def test_a_run_that_is_deleted_meanwhile_is_not_archived(archiver: Archiver, record: Record, query: Query) -> None:

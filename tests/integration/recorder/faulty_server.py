@@ -77,6 +77,19 @@ def other_json(handler: Handler, _body: bytes) -> None:
     handler.reply(200, b'{"status": "ok"}')
 
 
+def bad_request_of_a_proxy(handler: Handler, _body: bytes) -> None:
+    handler.reply(400, b"<html>400 Bad Request</html>", "text/html")
+
+
+def bad_request_in_json(handler: Handler, _body: bytes) -> None:
+    """Like those of a framework that a proxy is written in."""
+    handler.reply(400, b'{"statusCode": 400, "error": "Bad Request", "message": "no such route"}')
+
+
+def other_host(handler: Handler, _body: bytes) -> None:
+    handler.reply(421, b"this server is called omrl.test", "text/plain")
+
+
 def half_an_answer(handler: Handler, body: bytes) -> None:
     """The database has committed, and the client doesn't hear of it."""
     response = handler.ask_upstream(body)

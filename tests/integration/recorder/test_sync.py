@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -17,6 +18,7 @@ from openmanus_rl.settings import load_settings
 from openmanus_rl.spool.roots import spool_root
 from openmanus_rl.spool.spools import Progress, Spool, find_spools
 from openmanus_rl.spool.writer import SpoolWriter
+from tests.support.fault_proxy import fault_proxy
 
 from ..conftest import Command
 from .conftest import Query
@@ -151,6 +153,33 @@ def test_a_later_copy_brings_what_came_since_though_an_earlier_one_is_kept_for_i
         assert arrived(query, writer) == (points, 2, 1), copy
     assert command("sync", "--discard", "--yes").code == 0
     assert "is in the database" in command("sync").out
+
+
+def test_a_connection_that_is_cut_off_again_and_again_does_not_end_it(
+    command: Command, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fault_proxy(os.environ["SUPABASE_URL"]) as proxy:
+        monkeypatch.setenv("SUPABASE_URL", proxy.url)
+        monkeypatch.delenv("DATABASE_URL", raising=False)
+        monkeypatch.setattr("openmanus_rl.cli.sync._PAUSE_SECONDS", 0.01)
+        writer = record_run(spool_root(load_settings()))
+        writer.close()
+        # Once in a request, once in an answer.
+        proxy.cuts_of_requests = [500]
+        proxy.cuts_of_answers = [10]
+        done = command("sync", "--json")
+        assert (done.code, done.json["queued"]) == (0, 0), done.err
+        assert proxy.broken_off == 2
+        assert "trying again" in done.err
+
+        again = record_run(spool_root(load_settings()))
+        again.close()
+        # Nothing comes through at all: that is told, and it waits.
+        proxy.cuts_of_requests = list(range(proxy.sent, proxy.sent + 1_000_000, 100))
+        done = command("sync")
+        assert done.code == 1
+        assert "call load_batch" in done.message
+    assert (arrived(query, writer), arrived(query, again)) == ((10, 1, 1), (0, 0, 0))
 
 
 def test_a_folder_without_spools_is_an_error(command: Command, tmp_path: Path) -> None:

@@ -96,13 +96,15 @@ HTML = "<html><body>Bad gateway</body></html>"
         # Nobody's shape: judged by the status.
         (answer(413, text=HTML), errors.TooLargeError, None),
         (answer(401, text=""), errors.AuthError, None),
-        (answer(404, text=HTML), errors.BadResponse, None),
         (answer(502, text=HTML), errors.ServerError, None),
         (answer(520, text=HTML), errors.ServerError, None),
         (answer(504, text=HTML), errors.TimeoutExceeded, None),
         (answer(500, text=""), errors.ServerError, None),
         (answer(500, [1]), errors.ServerError, None),
-        (answer(418, {"message": "teapot"}), errors.InvalidInput, None),
+        # Somebody on the way to the API: it does not know whether what was given is acceptable.
+        *((answer(status, text=HTML), errors.BadResponse, None) for status in (400, 404, 407, 409, 410, 421, 422, 431)),
+        *((answer(status, {"message": "no"}), errors.BadResponse, None) for status in (400, 407, 418, 422, 451)),
+        (answer(402, {"message": "the project is restricted: exceed_egress_quota"}), errors.ForbiddenError, None),
         (answer(301, text="", headers={"location": "https://elsewhere.test"}), errors.SettingsError, "SUPABASE_URL"),
     ],
 )  # fmt: skip
@@ -195,6 +197,13 @@ def test_retry_after_as_a_date_is_read() -> None:
 
     assert isinstance(error, errors.ServerError)
     assert error.retry_after_seconds == 0
+
+
+@pytest.mark.parametrize("header", ["9" * 400, "31536000", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_retry_after_of_years_is_taken_for_minutes(header: str) -> None:
+    error = error_from_response(answer(503, {"message": "later"}, headers={"retry-after": header}), "x")
+    assert isinstance(error, errors.ServerError)
+    assert error.retry_after_seconds == 600
 
 
 def test_a_retry_after_that_makes_no_sense_is_ignored() -> None:
