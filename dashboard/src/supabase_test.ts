@@ -1,6 +1,6 @@
 import { deepStrictEqual, rejects, strictEqual } from "node:assert";
 import { FakeServer, refusal } from "@/testing/server.ts";
-import { answered, RequestError, rpc, supabase } from "./supabase.ts";
+import { answered, invoke, RequestError, rpc, supabase } from "./supabase.ts";
 
 const RUN = "0192f0c1-7a10-7c3e-9d55-2b8c4f1e6a01";
 
@@ -52,10 +52,44 @@ Deno.test("an id that is unknown is told by its code", async () => {
   }
 });
 
-Deno.test("a proxy's page is an error and no connection lost", async () => {
-  using _server = new FakeServer(() => new Response("<html>Bad gateway</html>", { status: 502 }));
-  const error = await failureOf(answered(supabase().from("training_runs").select("id")));
-  deepStrictEqual([error.isOffline, error.code], [false, null]);
+Deno.test("a proxy's page and a database that is away are a server that does not answer, and no page is shown", async () => {
+  for (
+    const answer of [
+      () => new Response("<html>Bad gateway</html>", { status: 502 }),
+      () => new Response("<html>Gateway time-out</html>", { status: 504 }),
+      () => refusal("PGRST000", 503, "Could not connect with the database"),
+    ]
+  ) {
+    using _server = new FakeServer(answer);
+    const error = await failureOf(answered(supabase().from("training_runs").select("id")));
+    deepStrictEqual([error.isOffline, error.message], [true, "The server does not answer."]);
+  }
+});
+
+Deno.test("a token that is refused is told from a server that failed", async () => {
+  for (const [code, isSignedOut] of [["PGRST303", true], ["57014", false], ["42501", false]] as const) {
+    using _server = new FakeServer(() => refusal(code, isSignedOut ? 401 : 500));
+    strictEqual((await failureOf(rpc("run_facets", {}))).isSignedOut, isSignedOut, code);
+  }
+});
+
+Deno.test("a function that is refused, missing or behind a proxy without a server says so in words", async () => {
+  for (
+    const [answer, message, isOffline] of [
+      [
+        Response.json({ error: { code: "conflict", message: "it was used already" } }, { status: 409 }),
+        "it was used already",
+        false,
+      ],
+      [new Response("no", { status: 404 }), "This server has no function load-archive.", false],
+      [new Response("<html>", { status: 502 }), "The server does not answer.", true],
+      [Promise.reject(new TypeError("Failed to fetch")), "The server does not answer.", true],
+    ] as const
+  ) {
+    using _server = new FakeServer(() => answer);
+    const error = await failureOf(invoke("load-archive", {}));
+    deepStrictEqual([error.message, error.isOffline], [message, isOffline]);
+  }
 });
 
 Deno.test("what nobody waits for any more is not answered", async () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,6 +39,7 @@ TAKEN = 75
 """Another process trains the run, or this attempt of its job."""
 
 _LARGEST_INTERVAL = 10**9
+_TOLD_EVERY_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -118,13 +120,28 @@ def _train(settings: Settings, launch: Launch, row: Mapping[str, Any], stop: Sto
         from openmanus_rl.training.trainer import Intervals, Trainer
 
     trainer = Trainer(settings, row, config, Intervals(launch.metrics_interval, launch.frame_interval))
-    result = trainer.train(stop)
+    result = trainer.train(stop, on_progress=_Told(config.total_timesteps))
     if stop.is_replaced:
         return _say(f"run {launch.run_id}: {stop.message}; ended at step {result.step}", TAKEN)
     if not result.is_delivered:
         print("openmanus-rl: not all of it is delivered yet; `openmanus-rl sync` on this machine does", file=sys.stderr)
     how = "completed" if result.status == "completed" else stop.message
     return _say(f"run {launch.run_id}: {how} at step {result.step}", stop.exit_code if stop.is_set else 0)
+
+
+class _Told:
+    """Prints how far training is, now and then: who reads the log of a job sees that it goes on."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._next = 0.0
+
+    def __call__(self, step: int, mean_reward: float | None) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _TOLD_EVERY_SECONDS
+        reward = "" if mean_reward is None else f", mean reward {mean_reward:.4g}"
+        print(f"step {step:,} of {self._total:,}{reward}", flush=True)
 
 
 class _Taken(Exception):

@@ -138,7 +138,7 @@ create trigger mark_activity_on_delete after delete on public.training_runs refe
 
 select internal.watch(t::regclass, 'insert', 'update', 'delete')
 from unnest(array['public.environments', 'public.tasks', 'public.validators', 'public.training_steps', 'public.model_checkpoints', 'public.evaluations',
-  'public.evaluation_results', 'public.rollouts', 'public.jobs', 'public.sweeps']) t;
+  'public.evaluation_results', 'public.rollouts', 'public.jobs', 'public.sweeps', 'public.members', 'public.member_keys', 'public.invitations']) t;
 select internal.watch('public.validations', 'insert', 'update');
 select internal.watch('public.media', 'insert', 'update');
 select internal.watch('public.rollout_groups', 'insert', 'delete');

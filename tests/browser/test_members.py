@@ -205,6 +205,51 @@ def test_an_admin_changes_roles_removes_members_and_sees_who_did_what(
     expect(page.get_by_role("row", name=re.compile("link.created")).first).to_be_visible()
 
 
+def test_a_member_sees_their_name_and_role_as_they_are_now_until_they_are_removed(
+    open_context: Callable[..., BrowserContext], email: str
+) -> None:
+    token = InvitationManager.invite(email, "viewer")[1]
+    guest = open_context(as_visitor=True).new_page()
+    join(guest, f"/invitation#token={token}")
+    expect(guest.get_by_role("button", name="Signed in as Ada Lovelace")).to_be_visible()
+    guest.goto("/account")
+    expect(guest.get_by_text(f"{email} · viewer")).to_be_visible()
+    guest.get_by_role("textbox", name="Name").fill("Ada King")
+    guest.get_by_role("button", name="Change the name").click()
+    expect(guest.get_by_role("button", name="Signed in as Ada King")).to_be_visible()
+    (one,) = [one for one in MemberManager.list_accounts() if one["email"] == email]
+    MemberManager.save_member(one["user_id"], "editor", display_name="Ada King")
+    expect(guest.get_by_text(f"{email} · editor")).to_be_visible()
+    MemberManager.remove_member(one["user_id"])
+    expect(guest.get_by_text(f"{email} is not a member of this workspace")).to_be_visible()
+
+
+def test_an_old_key_that_is_active_is_listed_among_hundreds_and_can_be_revoked(page: Page, stack: Any) -> None:
+    name = f"old-{secrets.token_hex(4)}"
+    with psycopg.connect(stack.database_url) as connection:
+        connection.execute(
+            """insert into public.member_keys (member_id, name, prefix, role, created_at, revoked_at)
+               select m.user_id, case n when 350 then %s else 'many' end, 'omk_', 'viewer',
+                 now() - n * interval '1 hour', case when n between 110 and 349 then now() end
+               from generate_series(1, 350) n, public.members m join auth.users u on u.id = m.user_id
+               where u.email = 'owner@localhost'""",
+            [name],
+        )
+    try:
+        for path in ("/members", "/keys"):
+            page.goto(path)
+            table = page.get_by_role("table", name="Keys")
+            expect(table.get_by_role("row").nth(50)).to_be_visible()
+            page.get_by_role("button", name="Show more").click()
+            expect(table.get_by_role("button", name=f"Revoke {name}")).to_be_visible()
+            expect(table.get_by_text("revoked")).to_have_count(0)
+        page.get_by_role("switch").click()
+        expect(table.get_by_text("revoked").first).to_be_visible()
+    finally:
+        with psycopg.connect(stack.database_url) as connection:
+            connection.execute("delete from public.member_keys where prefix = 'omk_'")
+
+
 def test_the_last_admin_is_told_to_find_another(page: Page) -> None:
     for one in MemberManager.list_accounts():
         if one["role"] == "admin" and one["email"] != "owner@localhost":

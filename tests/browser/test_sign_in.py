@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from openmanus_rl.managers.members import MemberManager
 from openmanus_rl.utils.supabase_db import TrainingRunManager
 
 from .conftest import recorded
@@ -169,3 +172,42 @@ def test_a_server_that_is_away_at_the_start_is_said_and_waited_for(page: Page) -
     expect(page.get_by_text("The server does not answer").first).to_be_visible()
     page.unroute_all()
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"status": 502, "body": "<html>Bad gateway</html>"}, {"status": 500, "json": {"code": "57014", "message": "no"}}],
+    ids=["proxy", "database"],
+)
+def test_a_server_that_fails_at_the_start_signs_nobody_out(page: Page, answer: dict[str, Any]) -> None:
+    page.route("**/rest/**", lambda route: route.fulfill(**answer))
+    page.goto("/runs")
+    expect(page.get_by_role("alert").first).to_be_visible()
+    expect(page.get_by_text("<html>")).to_have_count(0)
+    page.unroute_all()
+    expect(page.get_by_role("button", name="Signed in as")).to_be_visible()
+
+
+def test_a_session_that_has_ended_is_no_strangers(page: Page) -> None:
+    page.route("**/rest/**", lambda route: route.fulfill(status=401, json={"code": "PGRST301", "message": "refused"}))
+    page.goto("/jobs")
+    expect(page.get_by_text("You are not signed in")).to_be_visible()
+    expect(page.get_by_text("is not a member")).to_have_count(0)
+
+
+def test_who_signs_in_comes_back_to_the_page_where_they_were(
+    open_context: Callable[..., BrowserContext], stack: Any, settings: None
+) -> None:
+    del settings
+    account = {"email": "returning@example.org", "password": "correct horse battery", "email_confirm": True}
+    made = httpx.post(f"{stack.url}/auth/v1/admin/users", headers={"apikey": stack.secret_key}, json=account).json()
+    MemberManager.save_member(made["id"], "viewer")
+    page = open_context(as_visitor=True).new_page()
+    page.goto("/jobs?status=failed")
+    page.get_by_role("banner").get_by_role("link", name="Sign in").click()
+    page.reload()
+    page.get_by_label("E-mail").fill(account["email"])
+    page.locator("input[type=password]").fill(account["password"])
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(page.get_by_text("No job has such a status")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/jobs\?status=failed$"))

@@ -125,7 +125,7 @@ def test_a_run_is_made_by_the_form_launched_stopped_and_tried_again(
     dialog.get_by_label("Restarts").fill("1")
     dialog.get_by_role("button", name="Launch").click()
     bar = page.get_by_role("group", name="Job")
-    expect(bar).to_contain_text("pending")
+    expect(bar).to_contain_text("waits for an orchestrator")
     made = row(data, "select id, algorithm, config from public.training_runs where name = 'formed run'")
     hyperparameters = {"learning_rate": {"start": 0.001, "end": 0}, "gamma": 0.9}
     # What is the default is not written.

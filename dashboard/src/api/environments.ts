@@ -1,6 +1,6 @@
 /** Environments, what they were in each version, and bringing in new ones. */
 import type { ErrorCode, Json, Row } from "@/database.ts";
-import { answered, RequestError, supabase } from "@/supabase.ts";
+import { answered, invoke, RequestError, supabase } from "@/supabase.ts";
 import { after, type Place, placeAfter } from "./paging.ts";
 import { containing } from "./runs.ts";
 
@@ -119,15 +119,5 @@ export interface Imported {
 
 /** Read a page, such as a paper, and make a draft of what it describes; return the draft and what to check. */
 export async function importEnvironment(url: string): Promise<Imported> {
-  const { data, error } = await supabase().functions.invoke<Imported>("import-environment", { body: { url } });
-  if (error) throw new RequestError(await reasonOf(error), null);
-  return data!;
-}
-
-/** What a function said when it refused; its error holds the answer unread. */
-async function reasonOf(error: { message: string; context?: unknown }): Promise<string> {
-  if (!(error.context instanceof Response)) return error.message;
-  const answer = await error.context.json().catch(() => null) as { error?: { message?: string } | string } | null;
-  if (error.context.status === 404 && !answer?.error) return "This server has no function import-environment.";
-  return typeof answer?.error === "string" ? answer.error : answer?.error?.message ?? error.message;
+  return await invoke<Imported>("import-environment", { url });
 }

@@ -1,7 +1,7 @@
 /** Members, their keys, invitations, and who did what. */
-import { FunctionsHttpError } from "@supabase/supabase-js";
+import { isAuthRetryableFetchError } from "@supabase/supabase-js";
 import type { MemberRole, Row } from "@/database.ts";
-import { answered, RequestError, rpc, supabase } from "@/supabase.ts";
+import { answered, invoke, RequestError, rpc, supabase } from "@/supabase.ts";
 import type { Results } from "./contract.ts";
 import { after, type Place, placeAfter } from "./paging.ts";
 
@@ -11,8 +11,7 @@ export type MemberKey = Row<"member_keys">;
 export type AuditEntry = Row<"audit_log">;
 export type FoundInvitation = Results["find_invitation"];
 
-const MOST_SHOWN = 200;
-const LOG_PAGE = 100;
+const PAGE = 100;
 const FORBIDDEN = "42501";
 
 export async function readMembers(signal: AbortSignal): Promise<Member[]> {
@@ -34,18 +33,24 @@ export async function removeMember(userId: string): Promise<void> {
 
 /** A link that signs in as a member, once. */
 export async function makeSignInLink(userId: string): Promise<string> {
-  const { token_hash } = await call<{ token_hash: string }>(`members/${userId}/link`, {});
+  const { token_hash } = await invoke<{ token_hash: string }>(`members/${userId}/link`, {});
   return `${document.baseURI}#token_hash=${token_hash}`;
 }
 
 // Invitations ------------------------------------------------------------------------------------------------------------
 
 /** Those that were neither accepted nor revoked, the latest first. */
-export async function readInvitations(signal: AbortSignal): Promise<Invitation[]> {
+export async function readInvitations(from: Place | null, signal: AbortSignal): Promise<Invitation[]> {
+  let query = supabase().from("invitations").select("*").is("accepted_at", null).is("revoked_at", null);
+  if (from) query = query.or(after("created_at", from, "ascending"));
   return await answered(
-    supabase().from("invitations").select("*").is("accepted_at", null).is("revoked_at", null)
-      .order("created_at", { ascending: false }).order("id").limit(MOST_SHOWN).abortSignal(signal),
+    query.order("created_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
   );
+}
+
+/** The page after one of invitations, or of keys. */
+export function nextMadePage(page: { id: string; created_at: string }[]): Place | null {
+  return placeAfter(page, PAGE, (made) => made.created_at);
 }
 
 export interface Invited {
@@ -67,17 +72,31 @@ export async function findInvitation(token: string, signal: AbortSignal): Promis
 }
 
 export async function acceptInvitation(token: string, name: string, password: string): Promise<void> {
-  await call("members/accept", { token, name: name.trim() || null, password });
+  await invoke("members/accept", { token, name: name.trim() || null, password });
 }
 
 // Keys -------------------------------------------------------------------------------------------------------------------
 
-/** Keys, the latest first: of one member, or of all for whom may see them. */
-export async function readKeys(memberId: string | null, signal: AbortSignal): Promise<MemberKey[]> {
+export interface KeyFilters {
+  /** null: those of all members, for whom may see them. */
+  memberId: string | null;
+  withEnded: boolean;
+}
+
+/** Keys, the latest first. */
+export async function readKeys(
+  { memberId, withEnded }: KeyFilters,
+  from: Place | null,
+  signal: AbortSignal,
+): Promise<MemberKey[]> {
   let query = supabase().from("member_keys").select("*");
   if (memberId) query = query.eq("member_id", memberId);
+  if (!withEnded) {
+    query = query.is("revoked_at", null).or(`expires_at.is.null,expires_at.gt."${new Date().toISOString()}"`);
+  }
+  if (from) query = query.or(after("created_at", from, "ascending"));
   return await answered(
-    query.order("created_at", { ascending: false }).order("id").limit(MOST_SHOWN).abortSignal(signal),
+    query.order("created_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
   );
 }
 
@@ -105,6 +124,7 @@ export async function setDisplayName(name: string): Promise<void> {
 export async function changeAccount(change: { password?: string; email?: string }, current: string): Promise<void> {
   const { error } = await supabase().auth.updateUser({ ...change, ...(current ? { current_password: current } : {}) });
   if (!error) return;
+  if (isAuthRetryableFetchError(error)) throw RequestError.offline();
   if (error.code === "reauthentication_needed") throw new RequestError("Give your current password.", error.code);
   if (error.code === "invalid_credentials") throw new RequestError("The current password is not right.", error.code);
   throw new RequestError(error.message, error.code ?? null);
@@ -123,23 +143,14 @@ export async function readLog(filters: LogFilters, from: Place | null, signal: A
   if (filters.area) query = query.like("action", `${filters.area}.*`);
   if (from) query = query.or(after("happened_at", from, "ascending"));
   return await answered(
-    query.order("happened_at", { ascending: false }).order("id").limit(LOG_PAGE).abortSignal(signal),
+    query.order("happened_at", { ascending: false }).order("id").limit(PAGE).abortSignal(signal),
   );
 }
 
 export function nextLogPage(page: AuditEntry[]): Place | null {
-  return placeAfter(page, LOG_PAGE, (entry) => entry.happened_at);
+  return placeAfter(page, PAGE, (entry) => entry.happened_at);
 }
 
 function inDays(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString();
-}
-
-/** Call an edge function; what it refuses is a RequestError in its words. */
-async function call<T>(name: string, body: object): Promise<T> {
-  const { data, error } = await supabase().functions.invoke<T>(name, { body });
-  if (!error) return data!;
-  if (!(error instanceof FunctionsHttpError)) throw RequestError.offline();
-  const answer = await error.context.json().catch(() => null) as { error?: { code?: string; message?: string } } | null;
-  throw new RequestError(answer?.error?.message ?? error.message, answer?.error?.code ?? null);
 }

@@ -1,7 +1,6 @@
 /** Tasks: what agents are asked, how they do, and bringing in more of them. */
-import { FunctionsHttpError } from "@supabase/supabase-js";
 import type { Row } from "@/database.ts";
-import { answered, RequestError, rpc, supabase } from "@/supabase.ts";
+import { answered, refusalOf, RequestError, rpc, supabase } from "@/supabase.ts";
 import { uuid5 } from "../../../supabase/functions/_shared/ids.ts";
 import type { Filters, Results } from "./contract.ts";
 
@@ -117,24 +116,16 @@ export async function uploadTasks(
   return outcome;
 }
 
-interface Refused {
-  error?: { code?: string; message?: string; details?: unknown };
-}
-
 async function send(part: { entries: Entry[]; json: string }, environment: string | null, key: string) {
   const { error } = await supabase().functions.invoke("tasks/upload", {
     body: `{"tasks":${part.json},"environment":${JSON.stringify(environment)}}`,
     headers: { "content-type": "application/json", "idempotency-key": key },
   });
   if (!error) return [];
-  if (!(error instanceof FunctionsHttpError)) throw RequestError.offline();
-  const refused: Refused["error"] = ((await error.context.json().catch(() => ({}))) as Refused).error;
-  const details = Array.isArray(refused?.details) ? refused.details as { index: number }[] : [];
+  const { refusal, status } = await refusalOf(error);
+  const details = Array.isArray(refusal?.details) ? refusal.details as { index: number }[] : [];
   if (details.length === 0) {
-    throw new RequestError(
-      refused?.message ?? `The server refused it (${error.context.status}).`,
-      refused?.code ?? null,
-    );
+    throw new RequestError(refusal?.message ?? `The server refused it (${status}).`, refusal?.code ?? null);
   }
   return details.map(({ index, ...told }) => ({ ...told, place: part.entries[index]?.place ?? null })) as Problem[];
 }

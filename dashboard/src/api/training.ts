@@ -25,6 +25,8 @@ export interface Training {
   config: Record<string, unknown>;
   /** Whether its configuration is one that the training service reads. */
   isTrainable: boolean;
+  /** Whether its rollouts are episodes of an environment, which the training service records. */
+  isEpisodic: boolean;
 }
 
 export async function readTraining(runId: string, signal: AbortSignal): Promise<Training> {
@@ -43,6 +45,7 @@ export async function readTraining(runId: string, signal: AbortSignal): Promise<
     environmentVersion: run.environment_version,
     stopRequestedAt: run.stop_requested_at,
     config,
+    isEpisodic: config.total_timesteps !== undefined && config.entry_point === undefined,
     isTrainable: config.total_timesteps !== undefined || config.entry_point !== undefined,
   };
 }

@@ -1,14 +1,15 @@
 /** Who looks: a member, someone signed in who is none, or anyone. */
 import { isAuthRetryableFetchError, type Session } from "@supabase/supabase-js";
-import { createContext, Fragment, type ReactNode, useContext, useEffect, useState } from "react";
+import { createContext, Fragment, type ReactNode, useContext, useEffect, useRef, useState } from "react";
 import { Failed } from "@/components/states.tsx";
 import type { Config } from "@/config.ts";
 import type { MemberRole } from "@/database.ts";
 import { line, watch } from "@/live/connection.ts";
-import { queryClient } from "@/live/query.ts";
+import { queryClient, useLive } from "@/live/query.ts";
 import { answered, RequestError, supabase } from "@/supabase.ts";
 
 const ASK_AGAIN_MS = 2_000;
+const PERSON = ["person"];
 
 /** A member of this workspace. */
 export interface Person {
@@ -55,14 +56,27 @@ async function personOf(session: Session | null): Promise<Person | null> {
   return member ? { id, email: email ?? "", role: member.role, name: member.display_name } : null;
 }
 
-/** Who holds this session; while the server does not answer, ask again. A session that it refuses is nobody's. */
-async function identified(session: Session | null, onSilence: (error: RequestError) => void): Promise<Person | null> {
+function nameOf({ user: { email, id } }: Session): string {
+  return email ?? id;
+}
+
+/** The member behind the present session, as they are now. */
+async function readPerson(): Promise<{ id: string; email: string; person: Person | null } | null> {
+  const { session } = (await supabase().auth.getSession()).data;
+  return session && { id: session.user.id, email: nameOf(session), person: await personOf(session) };
+}
+
+/** Who holds this session; while the server cannot tell, ask again. A session that it refuses has ended. */
+async function identified(
+  session: Session | null,
+  onSilence: (error: Error) => void,
+): Promise<Person | null | "ended"> {
   for (;;) {
     try {
       return await personOf(session);
     } catch (error) {
-      if (!(error instanceof RequestError) || !error.isOffline) return null;
-      onSilence(error);
+      if (error instanceof RequestError && error.isSignedOut) return "ended";
+      onSilence(error as Error);
       await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
     }
   }
@@ -100,26 +114,28 @@ async function useLink(): Promise<string | null> {
 /** Take part in what the page knows of its visitor; nothing is shown before it is known. */
 export function AccessProvider({ config, children }: { config: Config; children: ReactNode }) {
   const [access, setAccess] = useState<Access | null>(null);
-  const [silence, setSilence] = useState<RequestError | null>(null);
+  const [silence, setSilence] = useState<Error | null>(null);
+  const stranger = useRef<string | null>(null);
 
   useEffect(() => {
     let linkError: string | null = null;
-    let stranger: string | null = null;
     let shownFor: string | null | undefined;
     const show = async (session: Session | null) => {
       const id = session?.user.id ?? null;
-      if (shownFor === id) return;
+      if (shownFor === id) return void queryClient.invalidateQueries({ queryKey: PERSON });
       const isSwitch = shownFor !== undefined;
       shownFor = id;
-      const person = await identified(session, setSilence);
+      const found = await identified(session, setSilence);
+      const person = found === "ended" ? null : found;
       if (session && !person) {
         // To the database a stranger is less than nobody, who may see public runs.
-        stranger = session.user.email ?? session.user.id;
+        stranger.current = found === "ended" ? null : nameOf(session);
         shownFor = null;
         await supabase().auth.signOut({ scope: "local" });
       }
+      if (person) stranger.current = null;
       if (isSwitch) queryClient.clear();
-      setAccess({ config, person, stranger: person ? null : stranger, linkError });
+      setAccess({ config, person, stranger: stranger.current, linkError });
       if (isSwitch) line.reopen();
       else watch();
     };
@@ -134,6 +150,16 @@ export function AccessProvider({ config, children }: { config: Config; children:
     });
     return () => data.subscription.unsubscribe();
   }, [config]);
+
+  const id = access?.person?.id;
+  const latest = useLive(null, [...PERSON, id], readPerson, { enabled: id !== undefined }).data;
+  // Roles and names change, and members are removed, while they look on.
+  useEffect(() => {
+    if (!latest || latest.id !== id) return;
+    if (latest.person) return setAccess((last) => last && { ...last, person: latest.person });
+    stranger.current = latest.email;
+    void supabase().auth.signOut({ scope: "local" });
+  }, [latest, id]);
 
   if (!access) return silence && <Failed error={silence} />;
   // Another person starts with nothing of what the one before saw.

@@ -1,13 +1,16 @@
 import { Alert, Button, Code, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
+import { isAuthRetryableFetchError } from "@supabase/supabase-js";
 import { type FormEvent, useState } from "react";
 import { Link, Navigate } from "react-router";
-import { supabase } from "@/supabase.ts";
+import { RequestError, supabase } from "@/supabase.ts";
 import { useAccess } from "./session.tsx";
+import { useCameFrom } from "./sign_in_link.tsx";
 
 /** How to get in: by a password, or by a link, which the embedded stack prints and others send. */
 export function SignInPage() {
   const { config, person, linkError } = useAccess();
-  if (person) return <Navigate to="/runs" replace />;
+  const { from } = useCameFrom();
+  if (person) return <Navigate to={from ?? "/runs"} replace />;
   return (
     <Stack maw={440} mx="auto" mt="xl" gap="md">
       <Title order={1} size="h2">Sign in</Title>
@@ -65,7 +68,7 @@ function ByPassword({ sendsLinks }: { sendsLinks: boolean }) {
       ? await auth.signInWithPassword({ email, password })
       : await auth.signInWithOtp({ email, options: { shouldCreateUser: false, emailRedirectTo: document.baseURI } });
     setBusy(false);
-    if (error) setProblem(error.message);
+    if (error) setProblem(isAuthRetryableFetchError(error) ? RequestError.offline().message : error.message);
     else if (!password) setSent(true);
   };
 

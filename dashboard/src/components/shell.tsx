@@ -31,6 +31,7 @@ import { Suspense } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { NotAMember } from "@/auth/sign_in.tsx";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink, useCameFrom } from "@/auth/sign_in_link.tsx";
 import { LiveIndicator } from "@/live/indicator.tsx";
 import { supabase } from "@/supabase.ts";
 import { Boundary, Loading } from "./states.tsx";
@@ -120,8 +121,7 @@ function Visitor() {
   const { stranger } = useAccess();
   return (
     <Alert color={stranger ? "orange" : "gray"} variant="light" role="note" mb="md" py="xs">
-      {stranger ? <NotAMember who={stranger} /> : "You are not signed in: only public runs are shown."}{" "}
-      <Link to="/sign-in">Sign in</Link>
+      {stranger ? <NotAMember who={stranger} /> : "You are not signed in: only public runs are shown."} <SignInLink />
     </Alert>
   );
 }
@@ -154,7 +154,10 @@ function SchemeSwitch() {
 
 function PersonMenu() {
   const { person } = useAccess();
-  if (!person) return <Button component={Link} to="/sign-in" size="compact-sm" variant="light">Sign in</Button>;
+  const cameFrom = useCameFrom();
+  if (!person) {
+    return <Button component={Link} to="/sign-in" state={cameFrom} size="compact-sm" variant="light">Sign in</Button>;
+  }
   const name = person.name ?? person.email;
   return (
     <Menu position="bottom-end">

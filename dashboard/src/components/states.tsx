@@ -1,7 +1,7 @@
 /** What a page shows when there is nothing, not yet, or no way. Each says what to do next. */
-import { Alert, Button, Center, Code, Loader, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Center, Code, Group, Loader, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconDatabaseOff } from "@tabler/icons-react";
-import type { UseQueryResult } from "@tanstack/react-query";
+import type { InfiniteData, UseInfiniteQueryResult, UseQueryResult } from "@tanstack/react-query";
 import { Component, type ReactNode } from "react";
 import { Link } from "react-router";
 import { RequestError } from "@/supabase.ts";
@@ -63,6 +63,29 @@ export function Found<T>({ query, children, what }: {
   if (query.data !== undefined) return children(query.data);
   if (query.error) return <Failed error={query.error} retry={() => void query.refetch()} />;
   return <Loading what={what} />;
+}
+
+/** Show what was found of a list that is read page by page, with the way to more of it. */
+export function FoundPages<Row>({ query, children, what }: {
+  query: UseInfiniteQueryResult<InfiniteData<Row[]>, Error>;
+  children: (rows: Row[]) => ReactNode;
+  what?: string;
+}) {
+  if (!query.data) {
+    return query.error ? <Failed error={query.error} retry={() => void query.refetch()} /> : <Loading what={what} />;
+  }
+  return (
+    <>
+      {children(query.data.pages.flat())}
+      {query.hasNextPage && (
+        <Group justify="center" my="md">
+          <Button variant="default" loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            Show more
+          </Button>
+        </Group>
+      )}
+    </>
+  );
 }
 
 export function NotFound() {

@@ -223,6 +223,12 @@ def test_what_cannot_be_trained_is_refused_before_training(
     assert query("select 1 from metric_chunks where training_run_id = %s", run_id) == []
 
 
+def test_who_reads_the_log_sees_how_far_training_is(capfd: pytest.CaptureFixture[str]) -> None:
+    run_id = new_run(total_timesteps=64, hyperparameters=PPO, evaluation=FEW_EVALUATIONS)
+    assert serve(Launch(run_id, metrics_interval=32, frame_interval=0), Stop()) == 0
+    assert "step 32 of 64" in capfd.readouterr().out
+
+
 def test_a_run_that_cannot_be_had_is_not_trained(capfd: pytest.CaptureFixture[str]) -> None:
     assert serve(Launch(new_id()), Stop()) == REFUSED
     assert "its configuration cannot be had" in capfd.readouterr().err

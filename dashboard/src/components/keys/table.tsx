@@ -20,7 +20,7 @@ export function KeyTable({ keys, names }: Props) {
   const [question, setQuestion] = useState<Question | null>(null);
   const ask = (key: MemberKey) =>
     setQuestion({
-      title: `Revoke ${key.name}?`,
+      title: `Revoke ${plain(key.name)}?`,
       text:
         "What uses it is refused at once, and for good. Records that wait to be delivered are kept, until they are " +
         "sent with another key.",
@@ -67,7 +67,7 @@ function Row(
       </Table.Td>
       {member !== undefined && (
         <Table.Td maw={200}>
-          <Text size="sm" truncate>{plain(member)}</Text>
+          <Text size="sm" truncate title={plain(member)}>{plain(member)}</Text>
         </Table.Td>
       )}
       <Table.Td>{one.role}</Table.Td>

@@ -3,9 +3,9 @@ import { Alert, Button, Group, PasswordInput, Stack, Text, TextInput } from "@ma
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
-import { Link } from "react-router";
 import { changeAccount, setDisplayName } from "@/api/members.ts";
 import { type Person, useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { PageHead, Section } from "@/components/page.tsx";
 import { Empty } from "@/components/states.tsx";
 import { queryClient } from "@/live/query.ts";
@@ -29,7 +29,7 @@ export default function AccountPage() {
         )
         : (
           <Empty title="You have no account here">
-            <Link to="/sign-in">Sign in</Link>, or ask an admin for an invitation.
+            <SignInLink />, or ask an admin for an invitation.
           </Empty>
         )}
     </>
@@ -73,7 +73,7 @@ function Name({ person }: { person: Person }) {
   const [name, setName] = useState(person.name ?? "");
   const run = async () => {
     await setDisplayName(name);
-    await queryClient.invalidateQueries({ queryKey: ["members"] });
+    await Promise.all(["members", "person"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })));
   };
   return (
     <Change title="Name" action="Change the name" done="Your name is changed." run={run} isReady>

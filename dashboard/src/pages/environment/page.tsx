@@ -13,6 +13,7 @@ import {
   TRAINING_KINDS,
 } from "@/api/environments.ts";
 import { useAccess, useMayChange } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead, Section } from "@/components/page.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
@@ -35,7 +36,7 @@ export default function EnvironmentPage() {
   if (!person) {
     return (
       <Empty title="Environments are for members">
-        <Link to="/sign-in">Sign in</Link> to see them.
+        <SignInLink /> to see them.
       </Empty>
     );
   }

@@ -13,6 +13,7 @@ import {
 } from "@/api/environments.ts";
 import type { Place } from "@/api/paging.ts";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { WriteButton } from "@/components/queue/write_button.tsx";
@@ -33,7 +34,7 @@ export default function EnvironmentsPage() {
     <>
       <PageHead title="Environments" />
       <Empty title="Environments are for members">
-        <Link to="/sign-in">Sign in</Link> to see them.
+        <SignInLink /> to see them.
       </Empty>
     </>
   );

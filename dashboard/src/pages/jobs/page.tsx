@@ -15,6 +15,7 @@ import {
 } from "@/api/jobs.ts";
 import type { Place } from "@/api/paging.ts";
 import { useAccess, useMayChange } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { useJobsOverview } from "@/components/jobs/no_orchestrator.tsx";
 import { Ago, Figure, PageHead, Section } from "@/components/page.tsx";
@@ -35,7 +36,7 @@ export default function JobsPage() {
       <PageHead title="Jobs" />
       {person ? <Overview /> : (
         <Empty title="Jobs are for members">
-          <Link to="/sign-in">Sign in</Link> to see them.
+          <SignInLink /> to see them.
         </Empty>
       )}
     </>

@@ -1,17 +1,18 @@
 /** One's own keys, for trainers and workers on other machines. */
-import { Alert, Button, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Code, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { Link } from "react-router";
-import { createKey, readKeys, stateOf } from "@/api/members.ts";
+import { createKey } from "@/api/members.ts";
 import { type Person, useAccess } from "@/auth/session.tsx";
-import { KeyTable } from "@/components/keys/table.tsx";
+import { plain } from "@/components/agent_text.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
+import { KeyList } from "@/components/keys/list.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { type Secret, ShownOnce } from "@/components/shown_once.tsx";
-import { Empty, Found } from "@/components/states.tsx";
+import { Empty } from "@/components/states.tsx";
 import { MEMBER_ROLES, type MemberRole } from "@/database.ts";
-import { queryClient, useLive } from "@/live/query.ts";
+import { queryClient } from "@/live/query.ts";
 
 const LASTS = [
   { value: "1", label: "1 day" },
@@ -63,43 +64,26 @@ function Mine({ person, ...rest }: { person: Person | null; isMaking: boolean; o
   if (person) return <Keys person={person} {...rest} />;
   return (
     <Empty title="Keys are for members">
-      <Link to="/sign-in">Sign in</Link> to make one.
+      <SignInLink /> to make one.
     </Empty>
   );
 }
 
 function Keys({ person, isMaking, onMade }: { person: Person; isMaking: boolean; onMade: () => void }) {
-  const query = useLive("*", ["keys", person.id], (signal) => readKeys(person.id, signal));
+  const { config } = useAccess();
   const [secret, setSecret] = useState<Secret | null>(null);
-  const [withEnded, setWithEnded] = useState(false);
   return (
-    <Found query={query} what="Reading your keys">
-      {(keys) => {
-        const active = keys.filter((key) => stateOf(key) === "active");
-        const shown = withEnded ? keys : active;
-        return (
-          <Stack gap="sm">
-            {keys.length > active.length && (
-              <Switch
-                size="xs"
-                label={`Show the ${keys.length - active.length} that were revoked or have expired`}
-                checked={withEnded}
-                onChange={({ currentTarget }) => setWithEnded(currentTarget.checked)}
-              />
-            )}
-            {shown.length ? <KeyTable keys={shown} /> : (
-              <Empty title="No key yet">
-                On the other machine, <Code>SUPABASE_URL={location.origin}</Code> and a key as <Code>SUPABASE_KEY</Code>
-                {" "}
-                are all that is needed.
-              </Empty>
-            )}
-            {isMaking && <NewKey person={person} onClose={onMade} onMade={setSecret} />}
-            {secret && <ShownOnce secret={secret} onClose={() => setSecret(null)} />}
-          </Stack>
-        );
-      }}
-    </Found>
+    <>
+      <KeyList memberId={person.id}>
+        <Empty title="No active key">
+          On the other machine, <Code>SUPABASE_URL={config.supabaseUrl}</Code> and a key as <Code>SUPABASE_KEY</Code>
+          {" "}
+          are all that is needed.
+        </Empty>
+      </KeyList>
+      {isMaking && <NewKey person={person} onClose={onMade} onMade={setSecret} />}
+      {secret && <ShownOnce secret={secret} onClose={() => setSecret(null)} />}
+    </>
   );
 }
 
@@ -121,7 +105,7 @@ function NewKey({ person, onClose, onMade }: NewProps) {
       await queryClient.invalidateQueries({ queryKey: ["keys"] });
       onClose();
       onMade({
-        title: `The key ${name.trim()}`,
+        title: `The key ${plain(name.trim())}`,
         text: `SUPABASE_URL=${config.supabaseUrl}\nSUPABASE_KEY=${key}`,
         children: (
           <>

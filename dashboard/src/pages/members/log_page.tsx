@@ -1,13 +1,14 @@
 /** Who did what, the latest first; for admins. */
-import { Anchor, Button, Code, Group, Select, Table, Text } from "@mantine/core";
+import { Anchor, Code, Group, Select, Table, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { type AuditEntry, type LogFilters, nextLogPage, readLog, readMembers } from "@/api/members.ts";
 import type { Place } from "@/api/paging.ts";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { ScrollTable } from "@/components/scroll_table.tsx";
-import { Empty, Failed, Loading } from "@/components/states.tsx";
+import { Empty, FoundPages } from "@/components/states.tsx";
 import { useLive, useLivePages } from "@/live/query.ts";
 import { dateTime, shortId } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
@@ -51,7 +52,7 @@ export default function LogPage() {
       </PageHead>
       {person?.role === "admin" ? <Log /> : (
         <Empty title="The log is for admins">
-          {person ? "Ask one of them." : <Link to="/sign-in">Sign in</Link>}
+          {person ? "Ask one of them." : <SignInLink />}
         </Empty>
       )}
     </>
@@ -60,7 +61,7 @@ export default function LogPage() {
 
 function Log() {
   const [view, setView] = useView(DEFAULTS);
-  const members = useLive("*", ["members"], readMembers).data ?? [];
+  const members = useLive(null, ["members"], readMembers).data ?? [];
   const filters: LogFilters = view;
   const pages = useLivePages<AuditEntry[], Place>(
     "*",
@@ -92,18 +93,7 @@ function Log() {
           onChange={(area) => setView({ area: area ?? "" })}
         />
       </Group>
-      {!pages.data
-        ? pages.error
-          ? <Failed error={pages.error} retry={() => void pages.refetch()} />
-          : <Loading what="Reading the log" />
-        : <Entries entries={pages.data.pages.flat()} />}
-      {pages.hasNextPage && (
-        <Group justify="center" my="md">
-          <Button variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-            Show more
-          </Button>
-        </Group>
-      )}
+      <FoundPages query={pages} what="Reading the log">{(entries) => <Entries entries={entries} />}</FoundPages>
     </>
   );
 }
@@ -145,7 +135,7 @@ function Row({ entry }: { entry: AuditEntry }) {
         <Subject entry={entry} />
       </Table.Td>
       <Table.Td maw={340}>
-        <Text size="xs" c="dimmed" lineClamp={2}>{plain(detailsOf(entry))}</Text>
+        <Text size="xs" c="dimmed" lineClamp={2} title={plain(detailsOf(entry))}>{plain(detailsOf(entry))}</Text>
       </Table.Td>
     </Table.Tr>
   );
@@ -165,7 +155,11 @@ function Subject({ entry: { subject, subject_id, subject_name, action, details }
     : plain(subject_name ?? `${subject?.replaceAll("_", " ")} ${shortId(subject_id)}`);
   const page = subject && PAGES[subject];
   if (!page || count || action.endsWith(".deleted")) return <Text size="sm" truncate title={label}>{label}</Text>;
-  return <Anchor component={Link} to={`${page}/${subject_id}`} size="sm" truncate display="block">{label}</Anchor>;
+  return (
+    <Anchor component={Link} to={`${page}/${subject_id}`} size="sm" truncate display="block" title={label}>
+      {label}
+    </Anchor>
+  );
 }
 
 function detailsOf({ details }: AuditEntry): string {

@@ -1,15 +1,17 @@
 /** The members of the workspace, who is invited, and for admins everybody's keys. */
-import { Button, Stack, Switch, Text } from "@mantine/core";
+import { Button, Stack, Text } from "@mantine/core";
 import { IconHistory, IconUserPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import { Link } from "react-router";
-import { type Member, readInvitations, readKeys, readMembers, stateOf } from "@/api/members.ts";
+import { type Invitation, type Member, nextMadePage, readInvitations, readMembers } from "@/api/members.ts";
+import type { Place } from "@/api/paging.ts";
 import { useAccess } from "@/auth/session.tsx";
-import { KeyTable } from "@/components/keys/table.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
+import { KeyList } from "@/components/keys/list.tsx";
 import { PageHead, Section } from "@/components/page.tsx";
 import { type Secret, ShownOnce } from "@/components/shown_once.tsx";
-import { Empty, Found } from "@/components/states.tsx";
-import { useLive } from "@/live/query.ts";
+import { Empty, Found, FoundPages } from "@/components/states.tsx";
+import { useLive, useLivePages } from "@/live/query.ts";
 import { number } from "@/view/format.ts";
 import { InvitationTable } from "./invitations.tsx";
 import { InviteDialog } from "./invite_dialog.tsx";
@@ -47,7 +49,7 @@ export default function MembersPage() {
       </PageHead>
       {person ? <Workspace isAdmin={isAdmin} onSecret={setSecret} /> : (
         <Empty title="Members are seen by members">
-          <Link to="/sign-in">Sign in</Link> to see them.
+          <SignInLink /> to see them.
         </Empty>
       )}
       {isInviting && <InviteDialog onClose={() => setInviting(false)} onInvited={setSecret} />}
@@ -57,7 +59,7 @@ export default function MembersPage() {
 }
 
 function Workspace({ isAdmin, onSecret }: { isAdmin: boolean; onSecret: (secret: Secret) => void }) {
-  const query = useLive("*", ["members"], readMembers);
+  const query = useLive(null, ["members"], readMembers);
   return (
     <Found query={query} what="Reading the members">
       {(members) => (
@@ -74,45 +76,28 @@ function Workspace({ isAdmin, onSecret }: { isAdmin: boolean; onSecret: (secret:
 }
 
 function Invitations({ onSecret }: { onSecret: (secret: Secret) => void }) {
-  const query = useLive("*", ["invitations"], readInvitations);
+  const pages = useLivePages<Invitation[], Place>(null, ["invitations"], readInvitations, nextMadePage);
   return (
     <Section title="Invitations">
-      <Found query={query} what="Reading the invitations">
+      <FoundPages query={pages} what="Reading the invitations">
         {(invitations) =>
           invitations.length
             ? <InvitationTable invitations={invitations} onSecret={onSecret} />
             : <Text size="sm" c="dimmed">Nobody is invited just now. An invitation is a link that works once.</Text>}
-      </Found>
+      </FoundPages>
     </Section>
   );
 }
 
 function KeysOfAll({ members }: { members: Member[] }) {
-  const query = useLive("*", ["keys", "all"], (signal) => readKeys(null, signal));
-  const [withEnded, setWithEnded] = useState(false);
   const names = new Map(members.map((member) => [member.user_id, nameOf(member)]));
   return (
-    <Section
-      title="Keys"
-      aside={
-        <Switch
-          size="xs"
-          label="Also ended ones"
-          checked={withEnded}
-          onChange={({ currentTarget }) => setWithEnded(currentTarget.checked)}
-        />
-      }
-    >
-      <Found query={query} what="Reading the keys">
-        {(keys) => {
-          const shown = withEnded ? keys : keys.filter((key) => stateOf(key) === "active");
-          return shown.length ? <KeyTable keys={shown} names={names} /> : (
-            <Text size="sm" c="dimmed">
-              No member has a key. Each makes their own on the page <Link to="/keys">Keys</Link>.
-            </Text>
-          );
-        }}
-      </Found>
+    <Section title="Keys">
+      <KeyList memberId={null} names={names}>
+        <Text size="sm" c="dimmed">
+          No member has a key that is active. Each makes their own on the page <Link to="/keys">Keys</Link>.
+        </Text>
+      </KeyList>
     </Section>
   );
 }

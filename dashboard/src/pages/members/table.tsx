@@ -28,7 +28,7 @@ export function MemberTable({ members, isAdmin, onSecret }: Props) {
   const [question, setQuestion] = useState<Question | null>(null);
   const askToRemove = (member: Member) =>
     setQuestion({
-      title: `Remove ${nameOf(member)}?`,
+      title: `Remove ${plain(nameOf(member))}?`,
       text: "They see no more than public runs, and their keys end at once. What they recorded stays.",
       action: "Remove",
       run: async () => {
@@ -129,7 +129,7 @@ function Actions({ member, onRemove, onSecret }: Omit<RowProps, "isAdmin">) {
   const link = async () => {
     const text = await makeSignInLink(member.user_id);
     onSecret({
-      title: `Sign-in link for ${nameOf(member)}`,
+      title: `Sign-in link for ${plain(nameOf(member))}`,
       text,
       children:
         "Whoever opens it is signed in as this member, once and within a day, and may then choose a new password.",

@@ -21,6 +21,7 @@ import { trainingEnvironments } from "@/api/environments.ts";
 import { requestSweep } from "@/api/sweeps.ts";
 import { addRun, readTraining, type Training } from "@/api/training.ts";
 import { useAccess, useWhyNot } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { AsJson } from "@/components/as_json.tsx";
 import { LaunchFields } from "@/components/jobs/launch_fields.tsx";
@@ -48,7 +49,7 @@ export default function NewRunPage() {
   if (!person) {
     return (
       <Empty title="New runs are for members">
-        <Link to="/sign-in">Sign in</Link> to make one.
+        <SignInLink /> to make one.
       </Empty>
     );
   }

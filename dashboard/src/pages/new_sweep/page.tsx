@@ -8,6 +8,7 @@ import { metricNames } from "@/api/metrics.ts";
 import { previewSweep, readSweep, requestSweep } from "@/api/sweeps.ts";
 import { readTraining, type Training } from "@/api/training.ts";
 import { useAccess, useWhyNot } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { AsJson } from "@/components/as_json.tsx";
 import { LaunchFields } from "@/components/jobs/launch_fields.tsx";
@@ -31,7 +32,7 @@ export default function NewSweepPage() {
   if (!person) {
     return (
       <Empty title="Sweeps are for members">
-        <Link to="/sign-in">Sign in</Link> to start one.
+        <SignInLink /> to start one.
       </Empty>
     );
   }

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { Link } from "react-router";
 import { type QueueOverview, queueOverview } from "@/api/queue.ts";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Figure, PageHead } from "@/components/page.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
@@ -36,7 +37,7 @@ export default function QueuePage() {
       />
       {person ? <Queue /> : (
         <Empty title="The queue is for members">
-          <Link to="/sign-in">Sign in</Link> to see it. The rollouts of public runs are open to everyone.
+          <SignInLink /> to see it. The rollouts of public runs are open to everyone.
         </Empty>
       )}
     </>

@@ -1,8 +1,8 @@
 /** Rollouts of all runs: found by what is known of them and by what happened in them. */
 import { Button, Code } from "@mantine/core";
 import { useCallback, useMemo } from "react";
-import { Link } from "react-router";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { PageHead } from "@/components/page.tsx";
 import { Empty } from "@/components/states.tsx";
 import { useView } from "@/view/url_state.ts";
@@ -79,7 +79,7 @@ function NothingFound({ isFiltered, isVisitor, clear }: {
   if (isVisitor) {
     return (
       <Empty title="No rollout is public">
-        <Link to="/sign-in">Sign in</Link> to see those of all runs.
+        <SignInLink /> to see those of all runs.
       </Empty>
     );
   }

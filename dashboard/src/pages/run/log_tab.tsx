@@ -11,6 +11,7 @@ import { Empty, Failed, Found } from "@/components/states.tsx";
 import { useLive } from "@/live/query.ts";
 import { bytes } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
+import { terminalLines } from "./job/log_window.ts";
 import classes from "./page.module.css";
 import { told } from "./told.ts";
 
@@ -103,7 +104,7 @@ function Tail({ path, file, follow, runId }: { path: string; file: StoredFile; f
   if (query.error && query.data === undefined) return <Failed error={query.error} retry={() => void query.refetch()} />;
   return (
     <div ref={place} className={classes.log} role="region" aria-label="End of the log" tabIndex={0}>
-      <pre className="om-agent-text" data-agent-text>{plain(query.data ?? "")}</pre>
+      <pre className="om-agent-text" data-agent-text>{plain(terminalLines(query.data ?? "").join("\n"))}</pre>
       {query.data === "" && <Text size="sm" c="dimmed">The file is empty.</Text>}
     </div>
   );

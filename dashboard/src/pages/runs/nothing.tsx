@@ -2,6 +2,7 @@
 import { Button, Code, Stack, Text } from "@mantine/core";
 import { Link } from "react-router";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { Empty } from "@/components/states.tsx";
 
 const FIRST_RUN = `import openmanus_rl
@@ -51,13 +52,13 @@ function NothingPublic() {
         )
         : (
           <>
-            <Link to="/sign-in">Sign in</Link> to see the runs of your workspace.
+            <SignInLink /> to see the runs of your workspace.
           </>
         )}
       {config.embedded && (
         <>
           {" "}
-          <Link to="/sign-in">More on signing in</Link>
+          <SignInLink>More on signing in</SignInLink>
         </>
       )}
     </Empty>

@@ -4,6 +4,7 @@ import { useMemo, useState } from "react";
 import { Link, useParams } from "react-router";
 import { readSweep, stopSweep, type Sweep, type SweepOverview, type Trial } from "@/api/sweeps.ts";
 import { useAccess, useMayChange } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { NoOrchestrator } from "@/components/jobs/no_orchestrator.tsx";
 import { Figure, PageHead, Section } from "@/components/page.tsx";
@@ -25,7 +26,7 @@ export default function SweepPage() {
   if (!person) {
     return (
       <Empty title="Sweeps are for members">
-        <Link to="/sign-in">Sign in</Link> to see them.
+        <SignInLink /> to see them.
       </Empty>
     );
   }

@@ -4,6 +4,7 @@ import { Link } from "react-router";
 import type { Place } from "@/api/paging.ts";
 import { type ListedSweep, nextSweepPage, readSweeps } from "@/api/sweeps.ts";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
@@ -23,7 +24,7 @@ export default function SweepsPage() {
       />
       {person ? <Sweeps /> : (
         <Empty title="Sweeps are for members">
-          <Link to="/sign-in">Sign in</Link> to see them.
+          <SignInLink /> to see them.
         </Empty>
       )}
     </>

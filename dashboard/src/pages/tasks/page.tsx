@@ -13,6 +13,7 @@ import {
   type TaskPage,
 } from "@/api/tasks.ts";
 import { useAccess, useWhyNot } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, PageHead } from "@/components/page.tsx";
 import { NewRollouts } from "@/components/queue/new_rollouts.tsx";
@@ -38,7 +39,7 @@ function SignInFirst() {
     <>
       <PageHead title="Tasks" />
       <Empty title="Tasks are for members">
-        <Link to="/sign-in">Sign in</Link> to see them. The rollouts of public runs are open to everyone.
+        <SignInLink /> to see them. The rollouts of public runs are open to everyone.
       </Empty>
     </>
   );

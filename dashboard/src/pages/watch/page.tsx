@@ -6,6 +6,7 @@ import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
 import { cancelRollouts, idsOfRequest, retryRollouts, type Watched, watchRequest } from "@/api/queue.ts";
 import { useAccess } from "@/auth/session.tsx";
+import { SignInLink } from "@/auth/sign_in_link.tsx";
 import { Ago, Figure, PageHead } from "@/components/page.tsx";
 import { RolloutCards } from "@/components/queue/card.tsx";
 import { SelectionBar, useChosen } from "@/components/queue/selection.tsx";
@@ -31,7 +32,7 @@ export default function WatchPage() {
       <>
         <PageHead title="Rollouts" crumbs={[{ label: "Queue", to: "/queue" }]} />
         <Empty title={person ? "This address names no request" : "The queue is for members"}>
-          {person ? <Link to="/queue">See the queue</Link> : <Link to="/sign-in">Sign in</Link>}
+          {person ? <Link to="/queue">See the queue</Link> : <SignInLink />}
         </Empty>
       </>
     );

@@ -50,6 +50,7 @@ export function cost(job: Pick<Job, "cost_usd">): string | null {
 function Facts({ job }: { job: Job }) {
   const isStopping = isActiveJob(job.status) && job.stop_requested_at !== null;
   const facts = [
+    job.status === "pending" && !isStopping && "waits for an orchestrator that has a place for it",
     job.backend === "local" ? job.host && `on ${job.host}` : job.external_id ?? "with SkyPilot",
     job.attempt > 1 && `attempt ${job.attempt}`,
     job.restarts > 0 && `${job.restarts} of ${job.max_restarts} restarts`,

@@ -72,14 +72,19 @@ function lineAfter(text: string, from: number): number {
   return line >= 0 && line - from < MOST_IN_A_LINE ? line + 1 : between(text, from);
 }
 
+/** What tells a terminal of colours, places and titles, and shows nothing itself. */
+// deno-lint-ignore no-control-regex
+const TERMINAL = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b\n]*(?:\u0007|\u001b\\)|[@-Z\\^_=>78]|[()][0-9A-Z])/g;
+
 /** The lines as a terminal would show them: a carriage return begins a line again, as progress bars do. */
-export function linesOf(text: string): string[] {
+export function terminalLines(text: string): string[] {
   if (text === "") return [];
-  const lines = text.split("\n");
+  const lines = text.replace(TERMINAL, "").split("\n");
   if (lines.at(-1) === "") lines.pop();
-  return lines.map((line) => {
-    const parts = line.includes("\r") ? line.split("\r").filter((part) => part !== "") : null;
-    const shown = parts ? parts.at(-1) ?? "" : line;
-    return shown.length > MOST_IN_A_LINE ? `${shown.slice(0, MOST_IN_A_LINE)}…` : shown;
-  });
+  return lines.map((line) => line.includes("\r") ? line.split("\r").filter((part) => part !== "").at(-1) ?? "" : line);
+}
+
+/** The lines as a terminal would show them, of the longest only the beginning. */
+export function linesOf(text: string): string[] {
+  return terminalLines(text).map((line) => line.length > MOST_IN_A_LINE ? `${line.slice(0, MOST_IN_A_LINE)}…` : line);
 }

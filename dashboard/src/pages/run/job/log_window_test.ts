@@ -70,6 +70,12 @@ Deno.test("progress bars are shown as they are now, and endless lines are cut", 
   ok(linesOf("x".repeat(1_000_000))[0]!.length < 5_000);
 });
 
+Deno.test("colours, titles and moves of a terminal are not shown, and other control characters are kept", () => {
+  const text =
+    "\u001b[1;38;5;42mloss\u001b[0m=1\u001b[K\n\u001b]0;title\u0007\u001b[2J\u001b[?25lhere\n[32m is no colour \u0008";
+  deepStrictEqual(linesOf(text), ["loss=1", "here", "[32m is no colour \u0008"]);
+});
+
 Deno.test("places are in bytes, not in characters", () => {
   strictEqual(bytesOf("é🎉"), 6);
   deepStrictEqual(pageOf("é", 10), { start: 8, end: 10, text: "é" });
