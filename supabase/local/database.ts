@@ -6,7 +6,7 @@ import { Canceller } from "./cancel.ts";
 import { type DatabaseAddress, dialling } from "./dial.ts";
 import { isUnavailable } from "./errors.ts";
 import { statementTimeoutMs } from "./limits.ts";
-import { begin, counted, type Database, kyselyOn, leave } from "./pool.ts";
+import { begin, counted, type Database, kyselyOn, leave, wasRefused } from "./pool.ts";
 import { forgetPrepared } from "./rest/prepared.ts";
 import { join, literal, raw } from "./rest/sql.ts";
 import { readSchema, type Schema } from "./rest/schema.ts";
@@ -65,7 +65,7 @@ export class GatewayConnection extends PostgresConnection {
   }
 
   #renew(closed: postgres.Sql): void {
-    if (this.driver !== closed || this.#closing) return;
+    if (this.driver !== closed || this.#closing || wasRefused(closed)) return;
     this.driver = this.#open();
     leave(closed);
     // If it fails, postgres.js itself listens again, for as long as this pool lives.

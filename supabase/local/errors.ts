@@ -31,6 +31,11 @@ export function isUnavailable(error: unknown): boolean {
   return typeof code === "string" && (CONNECTION_CODES.has(code) || /^08/.test(code));
 }
 
+/** Whether Postgres takes no more connections, from anybody or as this role; one may be free again soon. */
+export function isFull(error: unknown): boolean {
+  return (error as DatabaseError | null)?.code === "53300";
+}
+
 /** The answer while the database is away; clients may try again. */
 export function unavailableResponse(): Response {
   return Response.json(

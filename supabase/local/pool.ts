@@ -16,7 +16,7 @@ import {
   type QueryResult,
 } from "kysely";
 import type postgres from "postgres";
-import { isUnavailable } from "./errors.ts";
+import { isFull, isUnavailable } from "./errors.ts";
 
 // deno-lint-ignore no-explicit-any
 export type Database = Kysely<any>;
@@ -75,11 +75,13 @@ export function kyselyOn(runner: () => Runner): Database {
 
 /** How long a request waits for a Postgres that is just starting; the supervisor needs about a second to restart it. */
 const BEGIN_PATIENCE_MS = 3_000;
+/** How long a request waits where Postgres takes no more connections: until others of ours have ended. */
+const FULL_PATIENCE_MS = 20_000;
 const BEGIN_PAUSE_MS = 100;
 /** After this, a connection that was being opened when its pool was left is open or has failed. */
 const STRAGGLERS_MS = 10_000;
 /** How often a pool that was left is looked at, and so how long its single statements have to end. */
-const LOOK_MS = 1_000;
+const LOOK_MS = 500;
 /** After this, a transaction of a pool that was left has passed every time limit: its connection is dead. */
 const LONGEST_TRANSACTION_MS = 180_000;
 
@@ -89,6 +91,8 @@ interface Use {
   /** What refuses those that wait for a connection. */
   waiting: Set<(reason: Error) => void>;
   isLeft: boolean;
+  /** How many connections Postgres refused, being full, and has yet to close. */
+  refused: number;
 }
 
 const uses = new WeakMap<postgres.Sql, Use>();
@@ -115,12 +119,13 @@ export async function begin<T>(
 
 /** Do something that Postgres may be away for, again for a while as long as it may be repeated. */
 export async function patiently<T>(work: () => Promise<T>, mayRepeat: () => boolean = () => true): Promise<T> {
-  const giveUpAt = Date.now() + BEGIN_PATIENCE_MS;
+  const since = Date.now();
   while (true) {
     try {
       return await work();
     } catch (error) {
-      if (!mayRepeat() || !isUnavailable(error) || Date.now() >= giveUpAt) throw error;
+      const patienceMs = isFull(error) ? FULL_PATIENCE_MS : isUnavailable(error) ? BEGIN_PATIENCE_MS : 0;
+      if (!mayRepeat() || Date.now() - since >= patienceMs) throw error;
       await new Promise((resolve) => setTimeout(resolve, BEGIN_PAUSE_MS));
     }
   }
@@ -128,7 +133,7 @@ export async function patiently<T>(work: () => Promise<T>, mayRepeat: () => bool
 
 /** Count the transactions of a pool, so that those that run can end when it is left, and those that wait do not begin. */
 export function counted(pool: postgres.Sql): postgres.Sql {
-  const use: Use = { running: 0, waiting: new Set(), isLeft: false };
+  const use: Use = { running: 0, waiting: new Set(), isLeft: false, refused: 0 };
   uses.set(pool, use);
   const beginUncounted = pool.begin as (...given: unknown[]) => Promise<unknown>;
   const beginCounted = async (...given: unknown[]) => {
@@ -146,12 +151,23 @@ export function counted(pool: postgres.Sql): postgres.Sql {
     beginUncounted(...given, begin).then(resolve, reject);
     try {
       return await promise;
+    } catch (error) {
+      if (!begun && isFull(error)) use.refused++;
+      throw error;
     } finally {
       use.waiting.delete(reject);
       if (begun) use.running--;
     }
   };
   return Object.assign(pool, { begin: beginCounted as typeof pool.begin });
+}
+
+/** Whether a connection that was closed just now had only been refused: nothing happened to the others. */
+export function wasRefused(pool: postgres.Sql): boolean {
+  const use = uses.get(pool)!;
+  if (use.refused === 0) return false;
+  use.refused--;
+  return true;
 }
 
 function leftError(): Error {

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,22 @@ def test_a_backup_holds_database_and_files_and_an_embedded_stack_restores_it(
     runs = "select id from public.training_runs order by id"
     with psycopg.connect(info["database_url"]) as theirs, psycopg.connect(embedded["database_url"]) as ours:
         assert ours.execute(runs).fetchall() == theirs.execute(runs).fetchall()
+
+
+def test_requests_wait_for_each_other_where_the_server_takes_few_connections(machine: Machine, server: Server) -> None:
+    info = machine.info()
+    url, headers = f"{info['url']}/rest/v1/training_runs?select=id", {"apikey": info["secret_key"]}
+    with server.connect() as administrator, ThreadPoolExecutor(20) as pool:
+        connected = "from pg_stat_activity where application_name = 'openmanus-rl gateway'"
+        (role,) = administrator.execute(f"select distinct usename {connected}").fetchone() or ("",)
+        administrator.execute(f"alter role {role} connection limit 4".encode())
+        try:
+            administrator.execute(f"select pg_terminate_backend(pid) {connected}")
+            machine.wait_until(lambda: httpx.get(url, headers=headers).status_code == 200, what="a new connection")
+            asked = [pool.submit(httpx.get, url, headers=headers, timeout=30) for _ in range(30)]
+            assert {each.result().status_code for each in asked} == {200}
+        finally:
+            administrator.execute(f"alter role {role} connection limit -1".encode())
 
 
 def test_a_killed_gateway_comes_back_and_a_crashed_server_is_waited_for(machine: Machine, server: Server) -> None:
