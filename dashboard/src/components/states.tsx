@@ -1,5 +1,6 @@
 /** What a page shows when there is nothing, not yet, or no way. Each says what to do next. */
 import { Alert, Button, Center, Code, Group, Loader, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
 import { IconAlertTriangle, IconDatabaseOff } from "@tabler/icons-react";
 import type { InfiniteData, UseInfiniteQueryResult, UseQueryResult } from "@tanstack/react-query";
 import { Component, type ReactNode, useEffect, useState } from "react";
@@ -90,6 +91,7 @@ export function FoundPages<Row>({ query, children, what }: {
 }
 
 export function NotFound() {
+  useDocumentTitle("No such page · OpenManus-RL");
   return (
     <Empty title="There is no such page">
       The address may be incomplete. <Link to="/runs">All runs</Link>

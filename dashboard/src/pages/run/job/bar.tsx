@@ -7,7 +7,7 @@ import { isActiveJob, isRetryableJob, type Job, readJobsOfRun, retryJob, stopRun
 import type { Run } from "@/api/run.ts";
 import { sweepOfRun } from "@/api/sweeps.ts";
 import type { Training } from "@/api/training.ts";
-import { useMayChange } from "@/auth/session.tsx";
+import { useAccess, useMayChange } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { LaunchDialog } from "@/components/jobs/launch.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
@@ -27,6 +27,7 @@ const NOT_YOURS = "Only its owner, or an admin, may do this.";
 export function JobBar({ run }: { run: Run }) {
   const jobs = useJobs(run.id).data;
   const training = useTraining(run.id).data;
+  const { person } = useAccess();
   const [view, change] = useView({ launch: false as boolean });
   if (!jobs || !training || (!training.isTrainable && jobs.length === 0)) return null;
   const job = jobs[0];
@@ -35,7 +36,13 @@ export function JobBar({ run }: { run: Run }) {
       {job ? <Facts job={job} /> : <Text size="sm" c="dimmed">{waits(run)}</Text>}
       <Trial runId={run.id} />
       <Actions {...{ run, job, training }} launch={() => change({ launch: true })} />
-      {view.launch && <LaunchDialog runId={run.id} before={job?.config} onClose={() => change({ launch: false })} />}
+      {view.launch && person && (
+        <LaunchDialog
+          runId={run.id}
+          before={job?.config}
+          onClose={() => change({ launch: false })}
+        />
+      )}
     </div>
   );
 }
