@@ -2,7 +2,7 @@
 """Take the pictures of the dashboard: a new stack, two demo runs, rollouts on demand, training, a real browser.
 
 Run it with .venv/bin/python once scripts/test has installed what it needs. `take_screenshots.py training` takes those
-of training alone, `take_screenshots.py rollouts` the others.
+of training alone; the other groups are `rollouts` and `team`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.progress import track
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "images"
-GROUPS = ("rollouts", "training")
+GROUPS = ("rollouts", "training", "team")
 IN_THE_DARK = ("run", "rollout")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
@@ -191,6 +191,18 @@ def of_training(home: Path, held: ExitStack) -> dict[str, tuple[str, str]]:
     return training_pictures.pages(held.enter_context(made))
 
 
+def of_team(home: Path, held: ExitStack) -> dict[str, tuple[str, str]]:
+    del held
+    for name, role in (("Ada Lovelace", "admin"), ("Grace Hopper", "editor"), ("Alan Turing", "viewer")):
+        email = f"{name.split()[0].lower()}@example.org"
+        run_cli(home, "members", "add", email, "--role", role, "--display-name", name)
+    run_cli(home, "members", "invite", "barbara@example.org", "--role", "editor")
+    for machine, member, lasts in (("gpu-1", "grace", "90d"), ("gpu-2", "grace", "30d"), ("reports", "ada", "never")):
+        run_cli(home, "keys", "create", machine, "--member", f"{member}@example.org", "--expires", lasts)
+    run_cli(home, "members", "set-role", "alan@example.org", "editor")
+    return {"members": ("/members", "text=gpu-1"), "audit-log": ("/members/log", "text=member.role_changed")}
+
+
 def take_all(browser: Browser, link: str, chosen: dict[str, tuple[str, str]]) -> None:
     signed_in = sign_in(browser, link)
     for scheme, names in {"light": [*chosen], "dark": [name for name in chosen if name in IN_THE_DARK]}.items():
@@ -218,7 +230,7 @@ def main() -> None:
     for group in wanted:
         # Each on a stack of its own: a list shows what its picture is about.
         with stack() as home, sync_playwright() as play, ExitStack() as held:
-            chosen = {"rollouts": of_rollouts, "training": of_training}[group](home, held)
+            chosen = {"rollouts": of_rollouts, "training": of_training, "team": of_team}[group](home, held)
             browser = play.chromium.launch(executable_path=program, args=FLAGS)
             take_all(browser, run_cli(home, "dashboard")["dashboard_url"], chosen)
             browser.close()

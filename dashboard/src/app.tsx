@@ -1,34 +1,35 @@
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { BrowserRouter, Navigate, Route, Routes } from "react-router";
 import { SignInPage } from "./auth/sign_in.tsx";
+import { lazyPage } from "./components/lazy_page.ts";
 import { Shell } from "./components/shell.tsx";
-import { Loading, NotFound } from "./components/states.tsx";
+import { Boundary, Loading, NotFound } from "./components/states.tsx";
 
-const RunsPage = lazy(() => import("./pages/runs/page.tsx"));
-const ComparePage = lazy(() => import("./pages/compare/page.tsx"));
-const RunPage = lazy(() => import("./pages/run/page.tsx"));
-const StepPage = lazy(() => import("./pages/step/page.tsx"));
-const GroupPage = lazy(() => import("./pages/group/page.tsx"));
-const RolloutsPage = lazy(() => import("./pages/rollouts/page.tsx"));
-const RolloutPage = lazy(() => import("./pages/rollout/page.tsx"));
-const RolloutDifferencePage = lazy(() => import("./pages/rollout/difference_page.tsx"));
-const TasksPage = lazy(() => import("./pages/tasks/page.tsx"));
-const TaskPage = lazy(() => import("./pages/task/page.tsx"));
-const QueuePage = lazy(() => import("./pages/queue/page.tsx"));
-const WatchPage = lazy(() => import("./pages/watch/page.tsx"));
-const NewRunPage = lazy(() => import("./pages/new_run/page.tsx"));
-const EnvironmentsPage = lazy(() => import("./pages/environments/page.tsx"));
-const EnvironmentPage = lazy(() => import("./pages/environment/page.tsx"));
-const NewEnvironmentPage = lazy(() => import("./pages/environment/new_page.tsx"));
-const JobsPage = lazy(() => import("./pages/jobs/page.tsx"));
-const SweepsPage = lazy(() => import("./pages/sweeps/page.tsx"));
-const NewSweepPage = lazy(() => import("./pages/new_sweep/page.tsx"));
-const MembersPage = lazy(() => import("./pages/members/page.tsx"));
-const LogPage = lazy(() => import("./pages/members/log_page.tsx"));
-const KeysPage = lazy(() => import("./pages/keys/page.tsx"));
-const AccountPage = lazy(() => import("./pages/account/page.tsx"));
-const InvitationPage = lazy(() => import("./pages/invitation/page.tsx"));
-const SweepPage = lazy(() => import("./pages/sweep/page.tsx"));
+const RunsPage = lazyPage(() => import("./pages/runs/page.tsx"));
+const ComparePage = lazyPage(() => import("./pages/compare/page.tsx"));
+const RunPage = lazyPage(() => import("./pages/run/page.tsx"));
+const StepPage = lazyPage(() => import("./pages/step/page.tsx"));
+const GroupPage = lazyPage(() => import("./pages/group/page.tsx"));
+const RolloutsPage = lazyPage(() => import("./pages/rollouts/page.tsx"));
+const RolloutPage = lazyPage(() => import("./pages/rollout/page.tsx"));
+const RolloutDifferencePage = lazyPage(() => import("./pages/rollout/difference_page.tsx"));
+const TasksPage = lazyPage(() => import("./pages/tasks/page.tsx"));
+const TaskPage = lazyPage(() => import("./pages/task/page.tsx"));
+const QueuePage = lazyPage(() => import("./pages/queue/page.tsx"));
+const WatchPage = lazyPage(() => import("./pages/watch/page.tsx"));
+const NewRunPage = lazyPage(() => import("./pages/new_run/page.tsx"));
+const EnvironmentsPage = lazyPage(() => import("./pages/environments/page.tsx"));
+const EnvironmentPage = lazyPage(() => import("./pages/environment/page.tsx"));
+const NewEnvironmentPage = lazyPage(() => import("./pages/environment/new_page.tsx"));
+const JobsPage = lazyPage(() => import("./pages/jobs/page.tsx"));
+const SweepsPage = lazyPage(() => import("./pages/sweeps/page.tsx"));
+const NewSweepPage = lazyPage(() => import("./pages/new_sweep/page.tsx"));
+const MembersPage = lazyPage(() => import("./pages/members/page.tsx"));
+const LogPage = lazyPage(() => import("./pages/members/log_page.tsx"));
+const KeysPage = lazyPage(() => import("./pages/keys/page.tsx"));
+const AccountPage = lazyPage(() => import("./pages/account/page.tsx"));
+const InvitationPage = lazyPage(() => import("./pages/invitation/page.tsx"));
+const SweepPage = lazyPage(() => import("./pages/sweep/page.tsx"));
 
 export function App() {
   // Where the dashboard lives: an export to another path says so in <base>.
@@ -40,9 +41,11 @@ export function App() {
         <Route
           path="invitation"
           element={
-            <Suspense fallback={<Loading />}>
-              <InvitationPage />
-            </Suspense>
+            <Boundary>
+              <Suspense fallback={<Loading />}>
+                <InvitationPage />
+              </Suspense>
+            </Boundary>
           }
         />
         <Route element={<Shell />}>

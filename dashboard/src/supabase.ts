@@ -23,6 +23,8 @@ const UNKNOWN_ID: ErrorCode = "OM404";
 const NO_ROW = "PGRST116";
 /** Postgres': an address names what cannot be an id. */
 const NO_ID = "22P02";
+/** Postgres': the role may not call this, or a policy forbids it. */
+const FORBIDDEN = "42501";
 /** The API's own: it does not accept the token of a session. */
 const NO_SESSION = /^PGRST30[0-3]$/;
 /** A proxy's words for a server that is away, and the API's for a database that is. */
@@ -75,7 +77,11 @@ export function isAway(status: number): boolean {
 export function unwrap<T>({ data, error, status }: Answer<T>): T {
   if (error === null) return data;
   if (isAway(status)) throw RequestError.offline();
-  throw new RequestError(error.message, error.code || null, false, fieldOf(error.details));
+  // Postgres' own words name functions and policies.
+  const message = error.code === FORBIDDEN
+    ? "You may not do this: sign in, or ask its owner or an admin."
+    : error.message;
+  throw new RequestError(message, error.code || null, false, fieldOf(error.details));
 }
 
 function fieldOf(details: string | null | undefined): string | null {

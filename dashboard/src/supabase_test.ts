@@ -66,6 +66,18 @@ Deno.test("a proxy's page and a database that is away are a server that does not
   }
 });
 
+Deno.test("what Postgres forbids is said in words for people, what the database's functions forbid in their own", async () => {
+  for (
+    const [code, message] of [
+      ["42501", "You may not do this: sign in, or ask its owner or an admin."],
+      ["OM403", "permission denied for function preview_job"],
+    ] as const
+  ) {
+    using _server = new FakeServer(() => refusal(code, 403, "permission denied for function preview_job"));
+    strictEqual((await failureOf(rpc("run_facets", {}))).message, message);
+  }
+});
+
 Deno.test("a token that is refused is told from a server that failed", async () => {
   for (const [code, isSignedOut] of [["PGRST303", true], ["57014", false], ["42501", false]] as const) {
     using _server = new FakeServer(() => refusal(code, isSignedOut ? 401 : 500));

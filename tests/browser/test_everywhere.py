@@ -81,8 +81,13 @@ def test_the_menu_and_the_content_are_reached_by_keys(page: Page) -> None:
 
 
 def test_an_unknown_page_and_an_unknown_thing_say_what_to_do(page: Page) -> None:
+    page.goto("/runs")
+    expect(page).to_have_title("Runs · OpenManus-RL")
     page.goto("/nowhere")
     expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page).to_have_title("No such page · OpenManus-RL")
+    page.get_by_role("link", name="All runs").click()
+    expect(page).to_have_title("Runs · OpenManus-RL")
     unknown = "00000000-0000-7000-8000-000000000000"
     training = (f"/environments/{unknown}", f"/sweeps/{unknown}", f"/runs/new?from={unknown}")
     for path in (f"/runs/{unknown}", f"/rollouts/{unknown}", f"/groups/{unknown}", f"/tasks/{unknown}", *training):

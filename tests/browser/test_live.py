@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +106,38 @@ def test_nothing_is_read_while_nothing_changes(page: Page) -> None:
         if not asked:
             return
     raise AssertionError(f"still asks: {asked}")
+
+
+def test_a_page_whose_code_cannot_be_had_says_so_and_is_loaded_when_the_server_answers(page: Page) -> None:
+    page.goto("/runs")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.route(re.compile("/(assets/.*|config.json)$"), lambda route: route.abort("connectionrefused"))
+    page.get_by_role("link", name="Members").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    page.unroute_all()
+    expect(page.get_by_role("heading", name="Members", level=1)).to_be_visible()
+
+
+def test_a_release_of_the_server_that_renames_the_code_of_pages_is_loaded_by_who_has_the_last_one_open(
+    page: Page,
+) -> None:
+    page.goto("/runs")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    answered: list[int] = []
+    reloaded: list[str] = []
+
+    def document(route: Route) -> None:
+        reloaded.append(route.request.url)
+        route.continue_()
+
+    def code(route: Route) -> None:
+        # What the last release named so is not there any more.
+        answered.append(200 if reloaded else 404)
+        route.continue_() if reloaded else route.fulfill(status=404, body="not found")
+
+    page.route(re.compile("/members$"), document)
+    page.route(re.compile("/assets/"), code)
+    page.get_by_role("link", name="Members").click()
+    expect(page.get_by_role("heading", name="Members", level=1)).to_be_visible()
+    assert 404 in answered
+    assert len(reloaded) == 1

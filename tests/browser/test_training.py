@@ -324,8 +324,10 @@ def test_a_visitor_sees_the_job_and_frames_of_a_public_run_and_may_change_nothin
     data.launch(run_id)
     data.frames(run_id, [0, 1000])
     page = open_context(as_visitor=True).new_page()
-    page.goto(f"/runs/{run_id}?tab=frames")
+    # A link from a member: there is nothing to launch for a visitor, and so nothing to refuse.
+    page.goto(f"/runs/{run_id}?tab=frames&launch=true")
     expect(page.get_by_role("img", name="Frame at step 1,000")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("group", name="Job").get_by_role("button", name="Stop")).to_have_attribute(
         "aria-disabled", "true"
     )

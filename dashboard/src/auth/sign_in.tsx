@@ -1,4 +1,5 @@
 import { Alert, Button, Code, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
 import { isAuthRetryableFetchError } from "@supabase/supabase-js";
 import { type FormEvent, useState } from "react";
 import { Link, Navigate } from "react-router";
@@ -10,6 +11,7 @@ import { useCameFrom } from "./sign_in_link.tsx";
 export function SignInPage() {
   const { config, person, linkError } = useAccess();
   const { from } = useCameFrom();
+  useDocumentTitle("Sign in · OpenManus-RL");
   if (person) return <Navigate to={from ?? "/runs"} replace />;
   return (
     <Stack maw={440} mx="auto" mt="xl" gap="md">

@@ -22,7 +22,7 @@ export function PageHead({ title, crumbs = [], aside, children }: {
       {crumbs.length > 0 && (
         <Breadcrumbs component="nav" aria-label="Where this is" separatorMargin={6} fz="sm">
           {crumbs.map(({ label, to }) => (
-            <Anchor key={to} component={Link} to={to} size="sm" maw={320} truncate>{label}</Anchor>
+            <Anchor key={to} component={Link} to={to} size="sm" maw={320} truncate title={label}>{label}</Anchor>
           ))}
         </Breadcrumbs>
       )}

@@ -12,7 +12,7 @@ import {
   Text,
   useMantineColorScheme,
 } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { useDisclosure, useDocumentTitle } from "@mantine/hooks";
 import {
   IconAdjustments,
   IconChartLine,
@@ -105,6 +105,7 @@ export function Shell() {
           />
         ))}
       </AppShell.Navbar>
+      <NoTitle key={pathname} />
       <AppShell.Main id="main" tabIndex={-1} style={{ outline: "none" }}>
         {person ? <UnusedLink /> : <Visitor />}
         <Boundary resetKey={pathname}>
@@ -115,6 +116,12 @@ export function Shell() {
       </AppShell.Main>
     </AppShell>
   );
+}
+
+/** A page that has no title, or none yet, is not called as the one before it; the first child to say one comes after. */
+function NoTitle() {
+  useDocumentTitle("OpenManus-RL");
+  return null;
 }
 
 function Visitor() {

@@ -1,10 +1,12 @@
 /** What a page shows when there is nothing, not yet, or no way. Each says what to do next. */
 import { Alert, Button, Center, Code, Group, Loader, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
 import { IconAlertTriangle, IconDatabaseOff } from "@tabler/icons-react";
 import type { InfiniteData, UseInfiniteQueryResult, UseQueryResult } from "@tanstack/react-query";
-import { Component, type ReactNode } from "react";
+import { Component, type ReactNode, useEffect, useState } from "react";
 import { Link } from "react-router";
 import { RequestError } from "@/supabase.ts";
+import { CodeMissing, isReachable, reloadOnce } from "./lazy_page.ts";
 
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
@@ -89,6 +91,7 @@ export function FoundPages<Row>({ query, children, what }: {
 }
 
 export function NotFound() {
+  useDocumentTitle("No such page · OpenManus-RL");
   return (
     <Empty title="There is no such page">
       The address may be incomplete. <Link to="/runs">All runs</Link>
@@ -108,6 +111,22 @@ export function StartupError({ error }: { error: Error }) {
   );
 }
 
+const ASK_AGAIN_MS = 2_000;
+
+/** A page whose code did not come: it is loaded as soon as the server answers. */
+function NotLoaded({ error }: { error: CodeMissing }) {
+  const [isAway, setAway] = useState(true);
+  useEffect(() => {
+    const look = async () => {
+      if (await isReachable() && !reloadOnce()) setAway(false);
+    };
+    void look();
+    const timer = setInterval(() => void look(), ASK_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return <Failed error={isAway ? RequestError.offline() : error} retry={() => location.reload()} />;
+}
+
 /** A mistake in one part of a page leaves the rest of it standing. */
 export class Boundary extends Component<{ children: ReactNode; resetKey?: string }, { error: Error | null }> {
   override state = { error: null as Error | null };
@@ -122,6 +141,7 @@ export class Boundary extends Component<{ children: ReactNode; resetKey?: string
 
   override render() {
     if (!this.state.error) return this.props.children;
+    if (this.state.error instanceof CodeMissing) return <NotLoaded error={this.state.error} />;
     return <Failed error={this.state.error} retry={() => this.setState({ error: null })} />;
   }
 }

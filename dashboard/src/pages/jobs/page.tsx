@@ -194,6 +194,7 @@ function Row({ job }: { job: ListedJob }) {
               size="sm"
               fw={550}
               truncate
+              title={name}
               display="block"
             >
               {name}
@@ -209,7 +210,7 @@ function Row({ job }: { job: ListedJob }) {
       </Table.Td>
       <Table.Td maw={180}>
         <Text size="sm">{job.backend}</Text>
-        {job.host && <Text size="xs" c="dimmed" truncate>{plain(job.host)}</Text>}
+        {job.host && <Text size="xs" c="dimmed" truncate title={plain(job.host)}>{plain(job.host)}</Text>}
       </Table.Td>
       <Table.Td style={{ whiteSpace: "nowrap" }}>
         {number(job.attempt)}
@@ -289,8 +290,8 @@ function OrchestratorRow({ orchestrator }: { orchestrator: Orchestrator }) {
   return (
     <Table.Tr>
       <Table.Td maw={280}>
-        <Text size="sm" truncate>{plain(name)}</Text>
-        <Text size="xs" c="dimmed" truncate>{plain(place)}</Text>
+        <Text size="sm" truncate title={plain(name)}>{plain(name)}</Text>
+        <Text size="xs" c="dimmed" truncate title={plain(place)}>{plain(place)}</Text>
       </Table.Td>
       <Table.Td maw={220}>
         <StatusBadge status={is_silent ? "silent" : state} />

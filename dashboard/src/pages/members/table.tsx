@@ -1,5 +1,5 @@
 /** The members: for admins with what can be done about each. */
-import { ActionIcon, Badge, Group, Menu, Select, Table, Text, VisuallyHidden } from "@mantine/core";
+import { ActionIcon, Badge, Group, Menu, NativeSelect, Table, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconDots } from "@tabler/icons-react";
 import { useState } from "react";
@@ -13,6 +13,10 @@ import type { Secret } from "@/components/shown_once.tsx";
 import { MEMBER_ROLES, type MemberRole } from "@/database.ts";
 import { queryClient } from "@/live/query.ts";
 import { number, shortId } from "@/view/format.ts";
+import { More } from "../queue/more.tsx";
+
+/** A row has controls of its own: hundreds at once would keep the page busy for seconds. */
+const PAGE = 100;
 
 export function nameOf({ display_name, email, user_id }: Member): string {
   return display_name ?? email ?? shortId(user_id);
@@ -36,8 +40,24 @@ export function MemberTable({ members, isAdmin, onSecret }: Props) {
         await Promise.all(["members", "keys"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })));
       },
     });
+  const [search, setSearch] = useState("");
+  const [most, setMost] = useState(PAGE);
+  const wanted = search.trim().toLowerCase();
+  const found = members.filter((member) => `${nameOf(member)} ${member.email ?? ""}`.toLowerCase().includes(wanted));
   return (
     <>
+      {members.length > PAGE && (
+        <TextInput
+          size="xs"
+          w={280}
+          maw="100%"
+          mb="sm"
+          aria-label="Search the members"
+          placeholder="Name or e-mail"
+          value={search}
+          onChange={({ currentTarget }) => setSearch(currentTarget.value)}
+        />
+      )}
       <ScrollTable label="Members" minWidth={isAdmin ? 640 : 320} maxHeight={560}>
         <Table.Thead>
           <Table.Tr>
@@ -54,11 +74,18 @@ export function MemberTable({ members, isAdmin, onSecret }: Props) {
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {members.map((member) => (
+          {found.slice(0, most).map((member) => (
             <Row key={member.user_id} member={member} isAdmin={isAdmin} onRemove={askToRemove} onSecret={onSecret} />
           ))}
         </Table.Tbody>
       </ScrollTable>
+      {found.length === 0 && <Text size="sm" c="dimmed" mt="xs">No member is called so.</Text>}
+      <More
+        shown={Math.min(most, found.length)}
+        total={found.length}
+        what="members"
+        more={() => setMost((last) => last + PAGE)}
+      />
       {question && <Confirm question={question} onClose={() => setQuestion(null)} />}
     </>
   );
@@ -113,14 +140,13 @@ function RoleSelect({ member }: { member: Member }) {
     await queryClient.invalidateQueries({ queryKey: ["members"] });
   };
   return (
-    <Select
+    <NativeSelect
       size="xs"
       w={104}
       aria-label={`Role of ${plain(nameOf(member))}`}
-      allowDeselect={false}
       data={[...MEMBER_ROLES]}
       value={member.role}
-      onChange={(role) => void change(role as MemberRole)}
+      onChange={({ currentTarget }) => void change(currentTarget.value as MemberRole)}
     />
   );
 }

@@ -124,6 +124,7 @@ function NewRun({ start, copied }: { start: Form; copied?: Training & { id: stri
         ]}
       />
       <Stack gap="md">
+        {byRole && <Alert color="gray" variant="light" role="note" py="xs">{byRole}</Alert>}
         {copied && <NotCopied copied={copied} />}
         <What {...props} />
         {form.algorithm === null

@@ -181,6 +181,7 @@ function NewSweep({ template: given, metrics, start, startLaunch, crumbs }: Prop
         </Text>
       </PageHead>
       <Stack gap="md">
+        {byRole && <Alert color="gray" variant="light" role="note" py="xs">{byRole}</Alert>}
         <ParametersSection {...{ form, change, offered }} problems={told} counts={count?.values} />
         <Section title="Search">
           <SearchFields {...{ form, change, metrics }} problems={told} />

@@ -4,10 +4,11 @@ import { saveFile } from "@/api/files.ts";
 import { type Checkpoint, type CheckpointResult, nextCheckpointPage, readCheckpoints, type Run } from "@/api/run.ts";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago } from "@/components/page.tsx";
-import { Empty, Failed, Loading } from "@/components/states.tsx";
+import { Failed, Loading } from "@/components/states.tsx";
 import { useLivePages } from "@/live/query.ts";
 import { bytes, type Double, number, percent, UNKNOWN } from "@/view/format.ts";
 import { type Column, Listing, moreOf } from "./listing.tsx";
+import { NothingYet } from "./nothing_yet.tsx";
 import { told } from "./told.ts";
 
 const BUCKET = "model-checkpoints";
@@ -29,10 +30,14 @@ export function CheckpointsTab({ run }: { run: Run }) {
   const results = query.data.pages.flatMap((page) => page.results);
   if (!checkpoints.length) {
     return (
-      <Empty title="No checkpoints yet">
+      <NothingYet
+        runId={run.id}
+        title="No checkpoints yet"
+        trained="One is saved after each tenth of the training, unless the configuration says otherwise."
+      >
         Save one, with its weights if they should be kept here:{" "}
         <Code>run.log_checkpoint(1, step=0, file="checkpoint.pt")</Code>
-      </Empty>
+      </NothingYet>
     );
   }
   return (

@@ -9,11 +9,15 @@ import { Ago, PageHead } from "@/components/page.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { duration, number, percent, shortId } from "@/view/format.ts";
 import { durationOf, timeLeft } from "../runs/progress.ts";
+import { useTraining } from "./nothing_yet.tsx";
 import classes from "./page.module.css";
 import { Visibility } from "./visibility.tsx";
 
 /** What the run is, and how it is doing. */
 export function RunHead({ run }: { run: Run }) {
+  const training = useTraining(run.id).data;
+  // Nobody says of the episodes of an environment that they succeeded: that none did would be a wrong figure.
+  const isJudged = training !== undefined && (!training.isEpisodic || run.success_rate !== 0);
   return (
     <PageHead
       title={plain(run.name)}
@@ -36,7 +40,7 @@ export function RunHead({ run }: { run: Run }) {
         </Fact>
         <Fact name="Started">{run.started_at && <Ago time={run.started_at} />}</Fact>
         <Fact name="Rollouts">{number(run.rollout_count)}</Fact>
-        <Fact name="Success">{run.success_rate !== null && percent(run.success_rate)}</Fact>
+        <Fact name="Success">{isJudged && run.success_rate !== null && percent(run.success_rate)}</Fact>
         <Fact name="Reward">{run.average_reward !== null && number(run.average_reward, 3)}</Fact>
       </Group>
       <HowFar run={run} />

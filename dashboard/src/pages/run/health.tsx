@@ -2,14 +2,14 @@
 import { Tooltip } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { readHealth, type Run } from "@/api/run.ts";
-import { readTraining } from "@/api/training.ts";
 import { useLive } from "@/live/query.ts";
+import { useTraining } from "./nothing_yet.tsx";
 import classes from "./page.module.css";
 import { vitalsOf } from "./vitals.ts";
 
 export function Health({ run }: { run: Run }) {
   const query = useLive(run.id, ["run health", run.id], (signal) => readHealth(run.id, signal));
-  const training = useLive(run.id, ["training", run.id], (signal) => readTraining(run.id, signal));
+  const training = useTraining(run.id);
   const vitals = query.data ? vitalsOf(query.data, training.data?.isEpisodic ?? false) : [];
   // Its place is kept while it is read, so that what is below does not jump.
   if ((query.isPending || training.isPending) && run.rollout_count > 0) return <div className={classes.vitalsToCome} />;

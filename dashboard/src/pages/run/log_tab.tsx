@@ -12,6 +12,7 @@ import { useLive } from "@/live/query.ts";
 import { bytes } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
 import { terminalLines } from "./job/log_window.ts";
+import { NothingYet } from "./nothing_yet.tsx";
 import classes from "./page.module.css";
 import { told } from "./told.ts";
 
@@ -36,10 +37,10 @@ export function LogTab({ run }: { run: Run }) {
         const files = found.filter((file) => !file.isFolder);
         if (files.length) return <Logs run={run} files={files} isRunning={isRunning} />;
         return (
-          <Empty title="No logs yet">
+          <NothingYet runId={run.id} title="No logs yet" trained="What a job prints is on the tab Job.">
             Upload one, again and again while it grows:{" "}
             <Code>StorageManager.upload_log("{run.id}", "train", "train.log")</Code>
-          </Empty>
+          </NothingYet>
         );
       }}
     </Found>

@@ -78,10 +78,20 @@ function Row({ sweep }: { sweep: ListedSweep }) {
   return (
     <Table.Tr>
       <Table.Td maw={300}>
-        <Text component={Link} to={`/sweeps/${sweep.id}`} size="sm" fw={550} truncate display="block">
+        <Text
+          component={Link}
+          to={`/sweeps/${sweep.id}`}
+          size="sm"
+          fw={550}
+          truncate
+          display="block"
+          title={plain(sweep.name)}
+        >
           {plain(sweep.name)}
         </Text>
-        {sweep.status_message && <Text size="xs" c="dimmed" truncate>{plain(sweep.status_message)}</Text>}
+        {sweep.status_message && (
+          <Text size="xs" c="dimmed" truncate title={plain(sweep.status_message)}>{plain(sweep.status_message)}</Text>
+        )}
       </Table.Td>
       <Table.Td>
         <StatusBadge status={sweep.status} />

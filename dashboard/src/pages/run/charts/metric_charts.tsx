@@ -5,6 +5,7 @@ import { useNavigate } from "react-router";
 import { metricNames } from "@/api/metrics.ts";
 import { Empty, Failed, Loading } from "@/components/states.tsx";
 import { useLiveMany } from "@/live/query.ts";
+import { NothingYet } from "../nothing_yet.tsx";
 import { ChartList } from "./chart_list.tsx";
 import { nameTest, sectionsOf } from "./groups.ts";
 import type { ChartedRun } from "./lines.ts";
@@ -43,10 +44,10 @@ export function MetricCharts({ runs, onRemove, children }: Props) {
   return (
     <>
       <Toolbar {...{ view, change, runs, onRemove }} listed={listed.length} total={names.length}>{children}</Toolbar>
-      {!names.length && (
-        <Empty title="No metrics yet">
+      {!names.length && runs.length > 0 && (
+        <NothingYet runId={runs[0]!.id} title="No metrics yet" trained="They come as training goes on.">
           Log some from training, and they appear here: <Code>run.log({`{"train/loss": loss}`}, step=step)</Code>
-        </Empty>
+        </NothingYet>
       )}
       {names.length > 0 && !listed.length && (
         <Empty title="No metric has such a name">Change or clear the filter.</Empty>

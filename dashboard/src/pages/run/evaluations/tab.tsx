@@ -14,12 +14,13 @@ import {
 import { useMayChange } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { Ago, Section } from "@/components/page.tsx";
-import { Empty, Failed, Loading } from "@/components/states.tsx";
+import { Failed, Loading } from "@/components/states.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { queryClient, useLive, useLivePages } from "@/live/query.ts";
 import { number, percent, shortId, UNKNOWN } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
 import { type Column, Listing, moreOf } from "../listing.tsx";
+import { NothingYet } from "../nothing_yet.tsx";
 import { told } from "../told.ts";
 import { ComparisonSection } from "./comparison.tsx";
 import { SuccessChart } from "./success_chart.tsx";
@@ -41,7 +42,7 @@ export function EvaluationsTab({ run }: { run: Run }) {
       ? <Failed error={query.error} retry={() => void query.refetch()} />
       : <Loading what="Reading the evaluations" />;
   }
-  if (!evaluations.length && !baseline.data) return <NoEvaluations />;
+  if (!evaluations.length && !baseline.data) return <NoEvaluations runId={run.id} />;
   const base = baseline.data ?? null;
   const chosen = view.evaluation ??
     evaluations.find((one) => one.kind === "eval" && one.status === "completed" && one.id !== base?.evaluation.id)
@@ -64,13 +65,17 @@ export function EvaluationsTab({ run }: { run: Run }) {
   );
 }
 
-function NoEvaluations() {
+function NoEvaluations({ runId }: { runId: string }) {
   return (
-    <Empty title="No evaluations yet">
+    <NothingYet
+      runId={runId}
+      title="No evaluations yet"
+      trained="The policy is evaluated after each tenth of the training, unless the configuration says otherwise."
+    >
       Measure a model on a set of tasks:{" "}
       <Code>with run.evaluation(step=n) as evaluation: …</Code>; the untrained one first, with{" "}
       <Code>kind="baseline"</Code>, so that there is something to beat.
-    </Empty>
+    </NothingYet>
   );
 }
 

@@ -6,8 +6,8 @@ import { Link } from "react-router";
 import { isActiveJob, isRetryableJob, type Job, readJobsOfRun, retryJob, stopRun } from "@/api/jobs.ts";
 import type { Run } from "@/api/run.ts";
 import { sweepOfRun } from "@/api/sweeps.ts";
-import { readTraining, type Training } from "@/api/training.ts";
-import { useMayChange } from "@/auth/session.tsx";
+import type { Training } from "@/api/training.ts";
+import { useAccess, useMayChange } from "@/auth/session.tsx";
 import { plain } from "@/components/agent_text.tsx";
 import { LaunchDialog } from "@/components/jobs/launch.tsx";
 import { Elapsed } from "@/components/queue/elapsed.tsx";
@@ -15,6 +15,7 @@ import { WriteButton } from "@/components/queue/write_button.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { refresher, useLive } from "@/live/query.ts";
 import { useView } from "@/view/url_state.ts";
+import { useTraining } from "../nothing_yet.tsx";
 import classes from "./job.module.css";
 
 export function useJobs(runId: string) {
@@ -25,7 +26,8 @@ const NOT_YOURS = "Only its owner, or an admin, may do this.";
 
 export function JobBar({ run }: { run: Run }) {
   const jobs = useJobs(run.id).data;
-  const training = useLive(run.id, ["training", run.id], (signal) => readTraining(run.id, signal)).data;
+  const training = useTraining(run.id).data;
+  const { person } = useAccess();
   const [view, change] = useView({ launch: false as boolean });
   if (!jobs || !training || (!training.isTrainable && jobs.length === 0)) return null;
   const job = jobs[0];
@@ -34,7 +36,13 @@ export function JobBar({ run }: { run: Run }) {
       {job ? <Facts job={job} /> : <Text size="sm" c="dimmed">{waits(run)}</Text>}
       <Trial runId={run.id} />
       <Actions {...{ run, job, training }} launch={() => change({ launch: true })} />
-      {view.launch && <LaunchDialog runId={run.id} before={job?.config} onClose={() => change({ launch: false })} />}
+      {view.launch && person && (
+        <LaunchDialog
+          runId={run.id}
+          before={job?.config}
+          onClose={() => change({ launch: false })}
+        />
+      )}
     </div>
   );
 }
