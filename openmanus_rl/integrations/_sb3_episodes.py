@@ -133,7 +133,8 @@ class TrainingEpisodes(FollowedEpisodes):
         step = self._axis.step(timesteps)
         seen = self._originals.observations(observations)
         for index, episodes in enumerate(self._episodes):
-            episodes.begin(pick(seen, index), step=step)
+            # That of its first turn: a rewind to the step at which it began hides it.
+            episodes.begin(pick(seen, index), step=step + 1)
         self._choose()
 
     def settle(self) -> None:
@@ -184,5 +185,5 @@ class TrainingEpisodes(FollowedEpisodes):
                 step=step,
                 result={"terminated": not truncated, "truncated": truncated},
             )
-            self._episodes[index].begin(pick(seen, index), step=step)
+            self._episodes[index].begin(pick(seen, index), step=step + 1)
         self._choose()

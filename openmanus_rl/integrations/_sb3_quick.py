@@ -205,7 +205,8 @@ class QuickEpisodes(FollowedEpisodes):
             whole=True,
             environment=self._environment,
             metadata=metadata,
-            step=episode.step,
+            # That of its first turn: a rewind to the step at which it began hides it.
+            step=episode.step + 1,
             started_at=datetime.fromtimestamp(episode.began, UTC),
         )
         return cast(WholeRollout, rollout)

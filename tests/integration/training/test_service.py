@@ -328,6 +328,20 @@ def test_images_and_choices_are_not_normalized(environment: str) -> None:
     assert train(new_run("ppo", environment, **config)).status == "completed"
 
 
+def test_an_episode_that_began_where_the_run_is_rewound_to_is_hidden(query: Query) -> None:
+    # Of 200 steps: none ends here.
+    config = {"total_timesteps": 96, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
+    run_id = new_run("ppo", "Pendulum-v1", **config)
+    kept = train(run_id, stop_at=40).step
+    assert train(run_id, stop_at=60).step > kept
+
+    resumption = {"run_id": run_id, "change_id": new_id(), "rewind_to_step": kept}
+    get_client().rpc("resume_run", resumption)
+
+    found = query("select timeline, rewound_at is null as counts from rollouts where training_run_id = %s", run_id)
+    assert sorted((row["timeline"], row["counts"]) for row in found) == [(0, True), (1, False)]
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_a_run_goes_on_with_the_normalization_of_its_checkpoint(before: bool) -> None:
     config = {"total_timesteps": 96, "hyperparameters": PPO, "evaluation": FEW_EVALUATIONS}
