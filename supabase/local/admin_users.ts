@@ -170,6 +170,8 @@ async function writeEmail(sql: Sql, id: string, email: string, isVerified: boole
 
 async function deleteUser(sql: Sql, id: string): Promise<Response> {
   const deleted = await sql.begin(async (transaction) => {
+    // For the audit log, if the account is a member's.
+    await transaction`select set_config('request.jwt.claims', '{"role": "service_role"}', true)`;
     await transaction`delete from auth.refresh_tokens where user_id = ${id}`;
     return await transaction`delete from auth.users where id = ${id}`;
   });

@@ -33,8 +33,8 @@ const FILES_SQL = `
 
 const NAMES_SQL = `
   select coalesce(jsonb_object_agg(n.id, n.name), '{}') from (
-    select m.user_id as id, coalesce(nullif(m.display_name, ''), m.user_id::text) as name from public.members m
-    union all select k.id, k.name from public.member_keys k where k.revoked_at is null) n`;
+    select m.user_id as id, coalesce(m.display_name, internal.account_of(m.user_id) ->> 'email') as name from public.members m
+    union all select k.id, k.name from public.member_keys k) n`;
 
 interface Usage {
   database_bytes: number;

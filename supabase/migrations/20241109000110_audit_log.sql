@@ -83,6 +83,18 @@ $$;
 create trigger note_member after insert or delete on public.members for each row execute function internal.note_member();
 create trigger note_role after update on public.members for each row when (old.role is distinct from new.role) execute function internal.note_member();
 
+create function internal.remove_member_first() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+begin
+  -- With the account goes the address, by which the log names its member.
+  delete from public.members m where m.user_id = old.id;
+  return old;
+end
+$$;
+
+create trigger remove_member_first before delete on auth.users for each row execute function internal.remove_member_first();
+
 create function internal.note_key() returns trigger
 language plpgsql security definer set search_path = ''
 as $$
@@ -132,7 +144,7 @@ begin
 end
 $$;
 
-revoke execute on function internal.name_of_user, internal.note, internal.note_many, internal.note_member, internal.note_key, internal.note_sign_in,
+revoke execute on function internal.name_of_user, internal.note, internal.note_many, internal.note_member, internal.remove_member_first, internal.note_key, internal.note_sign_in,
   internal.note_failed_sign_in from public;
 grant execute on function internal.note, internal.note_many to authenticated, service_role;
 grant execute on function internal.note_failed_sign_in to service_role;

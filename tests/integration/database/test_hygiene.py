@@ -310,6 +310,7 @@ def test_every_definer_function_is_known(db: Connection) -> None:
         "note_member",
         "note_key",
         "note_sign_in",
+        "remove_member_first",
         "note_failed_sign_in",
         "note_deleted",
         "note_visibility",

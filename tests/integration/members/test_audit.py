@@ -142,6 +142,13 @@ def test_members_that_come_change_and_go_are_noted(workspace: Workspace, admin: 
     assert (entries[0]["subject_name"], entries[1]["details"]) == ("Grace", {"from": "viewer", "to": "editor"})
 
 
+def test_a_member_whose_account_is_deleted_is_still_named(workspace: Workspace) -> None:
+    person = workspace.person("viewer")
+    assert workspace.http.delete(f"/auth/v1/admin/users/{person.id}", headers=workspace.secret).status_code == 200
+    [removed] = workspace.entries(subject_id=person.id, action="member.removed")
+    assert (removed["subject_name"], removed["actor_kind"]) == (person.email, "secret_key")
+
+
 def test_a_member_cannot_be_turned_into_another(workspace: Workspace, admin: Person) -> None:
     member, stranger = workspace.person("viewer"), workspace.person()
     place = f"/rest/v1/members?user_id=eq.{member.id}"

@@ -286,6 +286,17 @@ def test_signed_links_and_uploads_under_way_end_with_whoever_began_them(
     assert sorted(one["name"] for one in stored) == ["one.json", "two.json"]
 
 
+def test_whoever_runs_the_server_sees_who_uses_which_key_by_name(workspace: Workspace, editor: Person) -> None:
+    made = workspace.key(editor, "gpu-box")
+    agent = {"User-Agent": f"trainer {made['id']}"}
+    assert workspace.rows({"apikey": made["key"]} | agent, "members?limit=1")
+    workspace.done(editor.headers, "revoke_key", key_id=made["id"])
+    secret = {"Authorization": f"Bearer {workspace.stack.secret_key}"}
+    callers = workspace.http.get("/gateway/status", headers=secret).json()["callers"]
+    [seen] = [one for one in callers if one["program"] == agent["User-Agent"]]
+    assert (seen["name"], seen["key"], seen["role"]) == (editor.email, "gpu-box", "authenticated")
+
+
 def test_a_key_may_end_itself(workspace: Workspace, editor: Person) -> None:
     made = workspace.key(editor)
     assert workspace.done({"apikey": made["key"]}, "revoke_key", key_id=made["id"])["revoked_at"]
