@@ -5,7 +5,7 @@ import { type ActivityRow, change, matching } from "./activity.ts";
 import type { Binding } from "./bindings.ts";
 import type { FeedListener } from "./feed.ts";
 import type { Followed } from "./following.ts";
-import { isObject } from "./protocol.ts";
+import { isObject, type Ref } from "./protocol.ts";
 import { type Guest, Rooms } from "./rooms.ts";
 import type { RealtimeSocket } from "./socket.ts";
 import type { Listener } from "./watcher.ts";
@@ -43,7 +43,7 @@ export class Channel implements Listener, FeedListener, Guest {
   constructor(
     readonly socket: RealtimeSocket,
     readonly topic: string,
-    readonly joinRef: string | null,
+    readonly joinRef: Ref,
     readonly bindings: Binding[],
     readonly config: ChannelConfig,
   ) {}

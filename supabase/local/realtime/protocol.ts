@@ -1,8 +1,11 @@
 /** Phoenix messages as supabase-js (version 2.0.0, arrays) and supabase-py (1.0.0, objects) write them. */
 
+/** What a client calls a message of its own: most use texts, some numbers. */
+export type Ref = string | number | null;
+
 export interface Message {
-  joinRef: string | null;
-  ref: string | null;
+  joinRef: Ref;
+  ref: Ref;
   topic: string;
   event: string;
   payload: Record<string, unknown>;
@@ -48,8 +51,8 @@ function fields(value: unknown): unknown[] {
   return isObject(value) ? [value.join_ref, value.ref, value.topic, value.event, value.payload] : [];
 }
 
-function asRef(value: unknown): string | null {
-  return typeof value === "string" ? value : null;
+function asRef(value: unknown): Ref {
+  return typeof value === "string" || typeof value === "number" ? value : null;
 }
 
 const BROADCAST_PUSH = 3;

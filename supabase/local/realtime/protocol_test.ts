@@ -9,6 +9,7 @@ Deno.test("a message survives both ways of writing it", () => {
   const message = { joinRef: "1", ref: "2", topic: "realtime:x", event: "phx_join", payload: { a: [1] } };
   for (const version of ["1.0.0", "2.0.0"] as const) {
     deepStrictEqual(decode(encode(message, version), version), message);
+    deepStrictEqual(decode(encode({ ...message, ref: 2 }, version), version)?.ref, 2);
   }
 });
 

@@ -47,8 +47,11 @@ export class RealtimeSocket {
 
   send(message: Message): void {
     if (this.socket.readyState !== WebSocket.OPEN) return;
-    if (this.socket.bufferedAmount > MAX_BUFFERED_BYTES) this.socket.close(TRY_AGAIN_LATER, "read faster");
-    else this.socket.send((this.version === "2.0.0" && encodeBytes(message)) || encode(message, this.version));
+    if (this.socket.bufferedAmount > MAX_BUFFERED_BYTES) {
+      this.socket.close(TRY_AGAIN_LATER, "read faster");
+      // Who does not read may not answer either: nothing is kept for it until then.
+      this.#end();
+    } else this.socket.send((this.version === "2.0.0" && encodeBytes(message)) || encode(message, this.version));
   }
 
   /** End a channel that has lost its right to be, or what it listened to, as hosted Realtime does. */
@@ -129,8 +132,8 @@ export class RealtimeSocket {
       this.shared.rooms.enter(channel.room, channel);
     } catch (error) {
       if (channel) this.#leave(channel);
-      if (!(error instanceof JoinRefused)) throw error;
-      this.#reply(message, "error", { reason: error.message });
+      if (!(error instanceof JoinRefused) && !hasNul(error)) throw error;
+      this.#reply(message, "error", { reason: (error as Error).message });
     }
   }
 
@@ -219,6 +222,11 @@ export class RealtimeSocket {
     const { joinRef, ref, topic } = to;
     this.send({ joinRef, ref, topic, event: "phx_reply", payload: { status, response } });
   }
+}
+
+/** Whether Postgres was asked about a name that it cannot read. */
+function hasNul(error: unknown): boolean {
+  return (error as { code?: string }).code === "22021";
 }
 
 function refusedOnly(error: unknown): false {

@@ -98,9 +98,10 @@ class Socket:
 
 
 @contextmanager
-def opened(gateway: Gateway, key: str | None = None) -> Iterator[Socket]:
+def opened(gateway: Gateway, key: str | None = None, **options: Any) -> Iterator[Socket]:
     address = gateway.url.replace("http", "ws") + "/realtime/v1/websocket?vsn=1.0.0&apikey="
-    with websockets.sync.client.connect(address + (key or gateway.settings.publishable_key)) as connection:
+    address += key or gateway.settings.publishable_key
+    with websockets.sync.client.connect(address, **options) as connection:
         yield Socket(connection)
 
 
@@ -124,8 +125,8 @@ def sql(settings: GatewaySettings, tables: None) -> Iterator[psycopg.Connection]
 def connect(gateway: Gateway) -> Iterator[Callable[..., Socket]]:
     managers = []
 
-    def one(key: str | None = None) -> Socket:
-        managers.append(opened(gateway, key))
+    def one(key: str | None = None, **options: Any) -> Socket:
+        managers.append(opened(gateway, key, **options))
         return managers[-1].__enter__()
 
     yield one
@@ -330,6 +331,9 @@ def test_a_value_that_is_too_long_is_left_out_and_said_so(
         ({"table": "postcards", "filter": "nothing=eq.1"}, "no column nothing"),
         ({"table": "postcards", "filter": "id=eq.one"}, "invalid input syntax for type bigint"),
         ({"filter": "id=eq.1"}, "needs a table"),
+        ({"table": "jot\0tings"}, "0x00"),
+        ({"table": "postcards", "filter": "body=match.("}, "parentheses"),
+        ({"table": "postcards", "filter": "body=is.true"}, "is compares with null"),
     ],
 )
 @pytest.mark.usefixtures("tables")
@@ -339,6 +343,18 @@ def test_what_would_never_be_told_is_refused_in_words(
     answer = connect().join(postgres_changes=[{"event": "*", "schema": "public", **binding}])
     assert answer["status"] == "error"
     assert reason in answer["response"]["reason"]
+
+
+def test_a_client_that_does_not_read_is_let_go(
+    gateway: Gateway, connect: Callable[..., Socket], sql: psycopg.Connection
+) -> None:
+    idle, other = connect(gateway.settings.secret_key, max_queue=1, close_timeout=0.1), connect()
+    for socket, key, asked in ((other, "other", []), (idle, "idle", [{"event": "*", "schema": "public"}])):
+        assert socket.join("room", postgres_changes=asked, presence={"key": key})["status"] == "ok"
+    idle.send("room", "presence", {"event": "track", "payload": {}})
+    assert "idle" in other.next("presence_diff")["payload"]["joins"]
+    sql.execute("insert into jottings select n, 'p', repeat('x', 500000) from generate_series(1, 40) n")
+    assert "idle" in other.next("presence_diff", seconds=20)["payload"]["leaves"]
 
 
 def test_who_listens_is_told_that_changes_were_missed_and_can_listen_again(
