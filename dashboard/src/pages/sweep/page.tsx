@@ -16,8 +16,9 @@ import { number, percent, UNKNOWN } from "@/view/format.ts";
 import { ActionButton } from "../run/job/bar.tsx";
 import { Curves, MOST_CURVES } from "./curves.tsx";
 import { type Line, ParallelCoordinates } from "./parallel.tsx";
+import { bestOf, valueOf } from "./results.ts";
 import { axesOf, type Brushes, passes, placesOf, RESULT, shortName } from "./scales.ts";
-import { TrialTable, valueOf } from "./trials.tsx";
+import { TrialTable } from "./trials.tsx";
 
 export default function SweepPage() {
   const { sweepId = "" } = useParams();
@@ -36,17 +37,6 @@ export default function SweepPage() {
 
 export function isOpen(status: string): boolean {
   return status === "pending" || status === "running";
-}
-
-/** The trial with the best value; null while none has one. */
-function bestOf(trials: Trial[], direction: Sweep["direction"]): Trial | null {
-  const sign = direction === "maximize" ? 1 : -1;
-  return trials.reduce<Trial | null>((best, trial) => {
-    const value = valueOf(trial);
-    if (value === null) return best;
-    const other = best && valueOf(best);
-    return other === null || sign * value > sign * other ? trial : best;
-  }, null);
 }
 
 function OneSweep({ sweep, trials }: SweepOverview) {

@@ -9,6 +9,7 @@ import { ScrollTable } from "@/components/scroll_table.tsx";
 import { StatusBadge } from "@/components/status.tsx";
 import { number, UNKNOWN } from "@/view/format.ts";
 import { useView } from "@/view/url_state.ts";
+import { valueOf } from "./results.ts";
 import { shortName, wordOf } from "./scales.ts";
 import classes from "./sweep.module.css";
 
@@ -33,12 +34,6 @@ function keyOf(trial: Trial, column: string): number | string | null {
   if (column === "status") return trial.status;
   const value = (trial.parameters as Record<string, unknown>)[column];
   return typeof value === "number" ? value : value === undefined ? null : wordOf(value);
-}
-
-/** A double may be written as a word. */
-export function valueOf({ value }: Trial): number | null {
-  const found = value === null ? NaN : Number(value);
-  return Number.isFinite(found) ? found : null;
 }
 
 export function sorted(trials: Trial[], column: string, isDescending: boolean): Trial[] {
