@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ __all__ = ["ARCHIVED", "COPIED", "ArchivedTable", "Content", "hold_run"]
 
 T = TypeVar("T")
 
+_LOCK_PATIENCE_SECONDS = 3.0
+_LOCK_PAUSE_SECONDS = 0.1
 _SLICE_ROLLOUTS = 200
 _FETCHED_ROWS = 100
 # The text of a row, from which its digest is computed, depends on these.
@@ -236,7 +239,10 @@ def hold_run(database_url: str, run_id: str) -> Iterator[None]:
         with translated(f"lock run {run_id}"):
             # Of the transaction, not the session: a pooler gives a session to others between transactions.
             statement = "select pg_try_advisory_xact_lock(hashtextextended('openmanus_rl.archive ' || %s, 0))"
-            held = _single(connection, statement, [run_id])
+            # Postgres may take a moment to notice the end of the process that held it.
+            deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+            while not (held := _single(connection, statement, [run_id])) and time.monotonic() < deadline:
+                time.sleep(_LOCK_PAUSE_SECONDS)
         if not held:
             raise ConflictError(
                 f"run {run_id}: another process archives or restores it", hint="try again when it has ended"

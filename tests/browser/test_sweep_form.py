@@ -189,11 +189,15 @@ def test_a_viewer_reads_everything_of_training_and_is_told_why_nothing_can_be_st
     # It counts, and goes no further.
     expect(viewer.get_by_role("button", name="Start 20 runs")).to_be_disabled()
     viewer.get_by_role("group", name=RATE).get_by_label("Lowest").press("Enter")
-    expect(viewer.get_by_text("You are a viewer here: ask an admin to make you an editor.")).to_be_visible()
+    expect(
+        viewer.get_by_role("status").get_by_text("You are a viewer here: ask an admin to make you an editor.")
+    ).to_be_visible()
     viewer.goto("/runs/new")
     viewer.get_by_label("Name").fill("not made")
     viewer.get_by_label("Name").press("Enter")
-    expect(viewer.get_by_text("You are a viewer here: ask an admin to make you an editor.")).to_be_visible()
+    expect(
+        viewer.get_by_role("status").get_by_text("You are a viewer here: ask an admin to make you an editor.")
+    ).to_be_visible()
     for place, button in ((f"/runs/{run_id}", "Launch"), (f"/sweeps/{sweep_id}", "Stop")):
         viewer.goto(place)
         expect(viewer.get_by_role("button", name=button)).to_have_attribute("aria-disabled", "true")

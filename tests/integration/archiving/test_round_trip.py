@@ -165,7 +165,9 @@ def test_the_commands_archive_list_verify_and_restore(command: Command, record: 
     assert "as they were archived" in command("archive", "verify", run_id).out
     again = command("archive", "--run", run_id)
     assert (again.code, "archived already" in again.message) == (1, True)
-    assert command("archive", "restore", run_id, "--json").json["restored"][0]["left_out"] == 0
+    restored = command("archive", "restore", run_id, "--json")
+    assert restored.code == 0, restored.err
+    assert restored.json["restored"][0]["left_out"] == 0
     assert "is expected" in command("archive", "--older-than", "soon").message
     # Before there were calendars.
     long_ago = command("archive", "--older-than", "999999d", "--json")

@@ -68,6 +68,7 @@ MANAGERS: dict[str, set[str]] = {
     "InvitationManager": {"invite", "list_invitations", "revoke"},
     "KeyManager": {"create_key", "list_keys", "revoke_key"},
     "MemberManager": {
+        "find_account",
         "find_member",
         "get_member",
         "list_accounts",

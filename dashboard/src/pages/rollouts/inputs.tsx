@@ -20,13 +20,15 @@ function useDraft(value: string | null, apply: (value: string | null) => void) {
     // This field's own writing comes back: what has been typed since is newer.
     if (value === written.current) return;
     written.current = value;
-    // What is still to be written is older than this: a field repeats its text when it loses the focus to "Clear filters".
+    // What is still to be written is older than this.
     later.cancel();
     setDraft(value ?? "");
   }, [value, later]);
   const type = (text: string) => {
     setDraft(text);
-    later(text);
+    // A field repeats its text when it loses the focus, as to "Clear filters": written late, it would come back.
+    if ((text || null) === written.current) later.cancel();
+    else later(text);
   };
   return [draft, type, later.flush] as const;
 }
