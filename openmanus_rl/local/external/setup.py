@@ -25,6 +25,15 @@ _CONNECT_LIMIT_SECONDS = 5.0
 _ATTEMPTS = 3
 # A duplicate object, a duplicate row of the catalogue, and a row of it that another transaction has just changed.
 _MADE_MEANWHILE = ("42710", "23505", "XX000")
+# As in the embedded Postgres: to compile a claim of the queue takes many times as long as to run it.
+_WITHOUT_JIT = """
+do $$
+begin
+  if (select pg_has_role(d.datdba, 'usage') from pg_database d where d.datname = current_database()) then
+    execute format('alter database %I set jit = off', current_database());
+  end if;
+end
+$$"""
 
 
 def set_up(
@@ -95,6 +104,7 @@ def _prepare(connection: PostgresConnection, owner: str, statements: list[str]) 
     # Read again: another machine may have done it all while this one waited.
     facts = read_facts(connection)
     roles.ensure_api_roles(connection, facts, owner)
+    connection.execute(_WITHOUT_JIT)
     keys = ensure_keys(connection, facts.database)
     roles.ensure_gateway_role(connection, facts, keys)
     for statement in statements:

@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 _SCRIPT = str(Path(__file__).parents[3] / "benchmarks" / "load.py")
 
 
-@pytest.mark.parametrize("through", [[], ["--proxy", "nginx"]], ids=["straight", "nginx"])
-def test_a_quick_run_counts_every_record_and_every_dashboard(through: list[str]) -> None:
-    command = [sys.executable, _SCRIPT, "--quick", "--json", *through]
+def test_a_quick_run_counts_every_record_and_every_dashboard() -> None:
+    command = [sys.executable, _SCRIPT, "--quick", "--json", "--proxy", "nginx"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout)["load"]

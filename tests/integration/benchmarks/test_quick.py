@@ -43,7 +43,7 @@ _TARGETS = (
 def results_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the quick benchmark measured, with JSONL and COPY as the peers that are always there."""
     path = tmp_path_factory.mktemp("benchmark") / "results.json"
-    command = [sys.executable, str(_BENCHMARKS / "recorder.py"), "--quick", "--json"]
+    command = [sys.executable, str(_BENCHMARKS / "recorder.py"), "--quick", "--repeats", "1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     path.write_text(done.stdout)
@@ -69,7 +69,8 @@ def test_results_are_shown_as_tables_that_name_every_target(results_file: Path) 
 
 
 def test_a_single_part_is_measured_and_judged_alone() -> None:
-    command = [sys.executable, str(_BENCHMARKS / "recorder.py"), "--quick", "--json", "--only", "sustained,points"]
+    only = ["--repeats", "1", "--only", "sustained,points"]
+    command = [sys.executable, str(_BENCHMARKS / "recorder.py"), "--quick", "--json", *only]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)

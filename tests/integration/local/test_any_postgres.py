@@ -148,6 +148,11 @@ def test_status_names_the_database_but_not_its_password(machine: Machine, server
     assert server.password not in shown
 
 
+def test_no_time_goes_into_compiling_queries(machine: Machine) -> None:
+    with psycopg.connect(machine.env["DATABASE_URL"]) as connection:
+        assert connection.execute("show jit").fetchone() == ("off",)
+
+
 @pytest.mark.usefixtures("machine")
 def test_nothing_of_ours_is_above_an_ordinary_role(server: Server) -> None:
     with server.connect() as connection:
