@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import psutil
@@ -229,8 +229,13 @@ def _said(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError(f"{process.args} ended before it was ready; its message is above")
+        raise RuntimeError(f"{_name(process)} ended before it was ready; its message is above")
     return line.strip()
+
+
+def _name(process: subprocess.Popen[bytes]) -> str:
+    """Name a program; its further arguments hold keys."""
+    return Path(cast(Any, process.args)[1]).name
 
 
 def _tell(process: subprocess.Popen[bytes], what: object) -> None:
@@ -243,7 +248,7 @@ def _answer(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     """End the input of a program, and return the JSON object that it prints last."""
     out, _ = process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{process.args} failed; its message is above")
+        raise RuntimeError(f"{_name(process)} failed; its message is above")
     answer: dict[str, Any] = json.loads(out.splitlines()[-1])
     return answer
 

@@ -23,9 +23,10 @@ SHORTEST_PAUSE_SECONDS = 0.7
 SECOND_LOOK_SECONDS = 1.5
 REST = 4
 # As in dashboard/src/live/line.ts.
-LOOK_ANYWAY_SECONDS = 30.0
+LOOK_ANYWAY_SECONDS = 60.0
 HEARTBEAT_SECONDS = 25.0
 READ_TIMEOUT_SECONDS = 120.0
+CLOSE_SECONDS = 20.0
 # What dashboard/src/api/runs.ts asks for.
 LIST = (
     "id,name,run_name,algorithm,environment,description,tags,status,shown_status,status_message,current_step,steps_done,"
@@ -124,7 +125,8 @@ class Dashboard:
         beat_at = time.monotonic() + HEARTBEAT_SECONDS
         while True:
             try:
-                message = json.loads(await asyncio.wait_for(socket.recv(), max(0.1, beat_at - time.monotonic())))
+                async with asyncio.timeout(max(0.1, beat_at - time.monotonic())):
+                    message = json.loads(await socket.recv())
             except TimeoutError:
                 beat_at = time.monotonic() + HEARTBEAT_SECONDS
                 await socket.send(json.dumps({"topic": "phoenix", "event": "heartbeat", "payload": {}, "ref": "2"}))
@@ -181,10 +183,10 @@ async def look(task: dict[str, Any]) -> list[Dashboard]:
         await asyncio.wait([ended, *open_pages], return_when=asyncio.FIRST_COMPLETED)
         for page in open_pages:
             page.cancel()
-        results = await asyncio.gather(*open_pages, return_exceptions=True)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
+        closed, _ = await asyncio.wait(open_pages, timeout=CLOSE_SECONDS)
+    for page in closed:
+        if not page.cancelled() and (error := page.exception()) is not None:
+            raise error
     return dashboards
 
 

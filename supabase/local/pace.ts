@@ -10,6 +10,9 @@ const REST = "X-Rest-Seconds";
 const BATCHES_PER_SECOND = 16;
 const SHORTEST_REST_MS = 500;
 
+/** How many requests for data are being answered. */
+export const requests = { underWay: 0 };
+
 export class Slots {
   #last = -Infinity;
 

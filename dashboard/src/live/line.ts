@@ -25,7 +25,7 @@ export interface Ends {
 }
 
 /** Signals can get lost on their way: now and then look anyway. */
-export const LOOK_ANYWAY_MS = 30_000;
+export const LOOK_ANYWAY_MS = 60_000;
 const FIRST_PAUSE_MS = 1_000;
 export const LONGEST_PAUSE_MS = 15_000;
 

@@ -2,13 +2,15 @@
 import { forEverybody } from "../client.ts";
 import { type Claims, type GatewayConnection, OWN_WORK } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
-import { Slots } from "../pace.ts";
+import { requests, Slots } from "../pace.ts";
 import type { ActivityRow } from "./activity.ts";
 import { JoinRefused } from "./bindings.ts";
 
 const INTERVAL_MS = 400;
 /** How many listeners are told in a second, at the most: each then reads what its page shows. */
 const TOLD_PER_SECOND = 20;
+/** And how many at once, less the requests under way: a busy server causes itself no more work than one by one. */
+const TOLD_AT_ONCE = 8;
 /** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
 const LOOK_BACK = "5 minutes";
 
@@ -96,7 +98,9 @@ export class ActivityWatcher {
   /** Tell those whose time has come; of each caller the database is asked once which of the rows it may see. */
   async #tellDue(): Promise<void> {
     const now = performance.now();
-    const due = [...this.#ears.values()].filter((ear) => ear.changed.size > 0 && ear.dueAt <= now);
+    const due = [...this.#ears.values()].filter((ear) => ear.changed.size > 0 && ear.dueAt <= now)
+      .sort((a, b) => a.dueAt - b.dueAt)
+      .slice(0, Math.max(1, TOLD_AT_ONCE - requests.underWay));
     for (const ears of Map.groupBy(due, (ear) => ear.listener.token).values()) {
       try {
         const ids = new Set(ears.flatMap((ear) => [...ear.changed]));
