@@ -317,7 +317,7 @@ def test_databases_that_differ_in_anything_have_folders_that_differ(tmp_path: Pa
 def test_beside_a_url_the_database_is_that_projects(tmp_path: Path) -> None:
     environ = {
         "SUPABASE_URL": "http://127.0.0.1:54321",
-        "SUPABASE_SERVICE_ROLE_KEY": "sb_secret_0123456789abcdef0123",
+        "SUPABASE_SERVICE_ROLE_KEY": "sb_secret_" + "x" * 20,
         "DATABASE_URL": "postgresql://a@b/c",
         "OPENMANUS_RL_HOME": "/home/x",
     }

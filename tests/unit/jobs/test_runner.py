@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -183,7 +184,7 @@ def test_a_program_that_cannot_be_started_ends_with_a_reason(tmp_path: Path) -> 
 
 
 def test_secrets_are_in_no_file_and_on_no_command_line(tmp_path: Path) -> None:
-    secret = "sb_secret_0123456789abcdef0123456789abcdef"
+    secret = f"sb_secret_{uuid4().hex}"
     settings = Settings(url="https://example.org", service_role_key=secret, home=tmp_path)
     source = "import os, time; print(len(os.environ['SUPABASE_SERVICE_ROLE_KEY']), flush=True); time.sleep(60)"
     backend = LocalBackend(settings, command=[sys.executable, "-S", "-c", source])
