@@ -182,10 +182,16 @@ class Courier:
             return 0
         self._routes[spool.folder] = route
         moved = 0
-        while lines := route.forward(self.load_from(spool), prepare=self._prepare, most_bytes=self._most_bytes()):
+        # What is written meanwhile waits for the next pass, and so for the pause before it: otherwise a process that
+        # logs all the time causes a request for each few records.
+        until = route.written_until()
+        forward = partial(route.forward, self.load_from(spool), until=until, prepare=self._prepare)
+        while lines := forward(most_bytes=self._most_bytes()):
             moved += lines
             if on_progress is not None:
                 on_progress(spool, lines)
+            if route.has_reached(until):
+                break
         self._retry_refused(spool, route)
         if route.is_finished():
             route.count_unwritten()

@@ -18,9 +18,10 @@ from openmanus_rl.delivery.reading import SpoolBatch, SpoolReader
 from openmanus_rl.delivery.resending import resend
 from openmanus_rl.errors import LocalFileError, OpenManusError
 from openmanus_rl.media.blobs import forget_blobs, sweep_blobs
-from openmanus_rl.spool.files import is_alive, lock_file, read_unwritten, segment_path
+from openmanus_rl.spool.files import Position, is_alive, lock_file, read_unwritten, segment_path
 from openmanus_rl.spool.refusals import count_places, identity, name_of
 from openmanus_rl.spool.run_state import note_delivered
+from openmanus_rl.spool.segments import Segments
 from openmanus_rl.spool.spools import DONE_SUFFIX, Progress, Spool
 
 __all__ = ["Prepare", "Route"]
@@ -58,10 +59,25 @@ class Route:
         except (BlockingIOError, FileNotFoundError):
             return None
 
-    def forward(self, load: Load, *, prepare: Prepare | None = None, most_bytes: int | None = None) -> int:
+    def written_until(self) -> Position:
+        """Return the position behind what has been written so far."""
+        return Segments(self._spool.folder).end()
+
+    def has_reached(self, position: Position) -> bool:
+        """Return whether a process writes to the spool, and what it wrote before a position has been delivered."""
+        return self._spool.progress.position >= position and is_alive(self._spool.folder)
+
+    def forward(
+        self,
+        load: Load,
+        *,
+        until: Position | None = None,
+        prepare: Prepare | None = None,
+        most_bytes: int | None = None,
+    ) -> int:
         """Deliver the next batch and save the progress; return its number of lines, 0 at the end.
 
-        The batch after it, if there is one already, is read and passed to `prepare` meanwhile.
+        The batch after it, if it begins before `until`, is read and passed to `prepare` meanwhile.
         """
         progress = self._spool.progress
         size_bytes = min(self._batch_bytes, most_bytes or self._batch_bytes)
@@ -69,7 +85,8 @@ class Route:
         if batch is None:
             return 0
         # If much is pending, read it while this batch is loaded; if little is, more may be written meanwhile.
-        if self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
+        is_last = until is not None and batch.end >= until
+        if not is_last and self._reader is not None and self._reader.has_waiting(_WORTH_READING_AHEAD_BYTES):
             self._ahead = _ahead.submit(_read_ahead, self._reader, size_bytes, prepare)
         try:
             refusals = load_with_ends(batch.records, load) if batch.records else []

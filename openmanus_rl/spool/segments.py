@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openmanus_rl.spool.files import is_alive, segment_path
+from openmanus_rl.spool.files import Position, is_alive, segment_path
 
 __all__ = ["Segments"]
 
@@ -38,6 +38,11 @@ class Segments:
         # A listing may miss a file that is created meanwhile, but segments are created in order: look up to its last.
         last = max(self.numbers(), default=0)
         return next((later for later in range(number + 1, last + 1) if self.exists(later)), None)
+
+    def end(self) -> Position:
+        """Return the position behind what has been written so far."""
+        last = max(self.numbers(), default=0)
+        return Position(last, self.size_bytes(last))
 
     def numbers(self) -> list[int]:
         """Return the numbers of all segments in the folder."""
