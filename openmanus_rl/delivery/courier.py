@@ -42,7 +42,10 @@ _LONGEST_REST_SECONDS = 30.0
 # Skip the pause if flush() waits or more than a batch is pending. Not for less: delivery competes with training for
 # the processor, and costs less in large batches.
 _ENOUGH_BYTES = 12 * 1024 * 1024
-_LOOK_SECONDS = 0.005
+# How often it looks meanwhile whether to skip the pause: many couriers of one machine must not keep it busy with looking.
+_LOOKS_IN_A_PAUSE = 10
+_LONGEST_LOOK_SECONDS = 0.05
+_ENDING_LOOK_SECONDS = 0.005
 # A parent may arrive later, from another process's spool: until then its children are retried.
 ORPHAN_PATIENCE_SECONDS = 600.0
 _ORPHAN_PAUSE_SECONDS = 2.0
@@ -150,12 +153,13 @@ class Courier:
         now = time.monotonic()
         asked = self._sink.rest_until if isinstance(self._sink, SendingAhead) else 0.0
         until = min(max(now + _REST_SECONDS, asked), now + _LONGEST_REST_SECONDS)
+        look_seconds = min((until - now) / _LOOKS_IN_A_PAUSE, _LONGEST_LOOK_SECONDS)
         while time.monotonic() < until and not was_hurried(self._root) and not self._ending.is_asked:
             if any(route.has_waiting(_ENOUGH_BYTES) for route in self._routes.values()):
                 return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(look_seconds)
         if self._ending.is_asked:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_ENDING_LOOK_SECONDS)
 
     def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
         """Deliver everything that is pending now and return the number of lines."""
