@@ -42,7 +42,7 @@ _LONGEST_REST_SECONDS = 30.0
 # Skip the pause if flush() waits or more than a batch is pending. Not for less: delivery competes with training for
 # the processor, and costs less in large batches.
 _ENOUGH_BYTES = 12 * 1024 * 1024
-# How often it looks meanwhile whether to skip the pause: many couriers of one machine must not keep it busy with looking.
+# How often it looks meanwhile whether to skip the pause: many couriers together must not keep a machine busy with it.
 _LOOKS_IN_A_PAUSE = 10
 _LONGEST_LOOK_SECONDS = 0.05
 _ENDING_LOOK_SECONDS = 0.005
