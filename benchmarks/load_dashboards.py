@@ -11,7 +11,8 @@ import json
 import ssl
 import sys
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx
@@ -67,7 +68,11 @@ class Dashboard:
         self._reads = list_reads() if run_id is None else run_reads(run_id)
         self._wanted = [asyncio.Event() for _ in self._reads]
         self._later: set[asyncio.Task[None]] = set()
-        self.read_ms: list[float] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure from now on."""
+        self.read_ms: dict[str, list[float]] = defaultdict(list)
         self.signals = 0
         self.failures: list[str] = []
 
@@ -91,6 +96,7 @@ class Dashboard:
 
     async def _keep_reading(self, read: Read, wanted: asyncio.Event) -> None:
         method, path, body, headers = read
+        name = path.partition("?")[0].removeprefix("/rest/v1/").removeprefix("rpc/")
         headers = {"apikey": self._task["key"], "Authorization": f"Bearer {self._token}", **headers}
         while True:
             await wanted.wait()
@@ -99,11 +105,11 @@ class Dashboard:
             try:
                 answer = await self._client.request(method, path, json=body, headers=headers)
                 if not answer.is_success:
-                    self.failures.append(f"{path.partition('?')[0]}: {answer.status_code} {answer.text[:200]}")
+                    self.failures.append(f"{name}: {answer.status_code} {answer.text[:200]}")
             except httpx.HTTPError as error:
-                self.failures.append(f"{path.partition('?')[0]}: {error!r}")
+                self.failures.append(f"{name}: {error!r}")
             took = time.perf_counter() - began
-            self.read_ms.append(took * 1000)
+            self.read_ms[name].append(took * 1000)
             await asyncio.sleep(max(SHORTEST_PAUSE_SECONDS, REST * took))
 
     async def _listen(self) -> None:
@@ -157,8 +163,8 @@ async def sign_in(client: httpx.AsyncClient, task: dict[str, Any], email: str) -
     return str(session.raise_for_status().json()["access_token"])
 
 
-async def input_ends() -> None:
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
+async def in_thread(function: Callable[[], object]) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, function)
 
 
 def percentile(values: Iterable[float], part: float) -> float | None:
@@ -167,8 +173,13 @@ def percentile(values: Iterable[float], part: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else None
 
 
+def summary(read_ms: list[float]) -> dict[str, Any]:
+    return {"reads": len(read_ms), "p50_ms": percentile(read_ms, 0.5), "p99_ms": percentile(read_ms, 0.99)}
+
+
 async def look(task: dict[str, Any]) -> list[Dashboard]:
-    """Open the dashboards, and keep them open until the input ends."""
+    """Open the dashboards one after the other, and keep them open until the input ends; only what comes after its first
+    line is measured."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     options: dict[str, Any] = {"limits": limits, "timeout": READ_TIMEOUT_SECONDS}
     async with httpx.AsyncClient(base_url=task["url"], **options) as client:
@@ -177,9 +188,16 @@ async def look(task: dict[str, Any]) -> list[Dashboard]:
             None if number % 2 else task["runs"][number // 2 % len(task["runs"])] for number in range(task["count"])
         ]
         dashboards = [Dashboard(task, client, tokens[n % len(tokens)], page) for n, page in enumerate(pages)]
-        open_pages = [asyncio.create_task(dashboard.run()) for dashboard in dashboards]
+        open_pages = []
+        for dashboard in dashboards:
+            open_pages.append(asyncio.create_task(dashboard.run()))
+            # People do not open their pages, and so look anyway, all at the same time.
+            await asyncio.sleep(task["seconds_to_open"] / len(dashboards))
         print("open", flush=True)
-        ended = asyncio.create_task(input_ends())
+        await in_thread(sys.stdin.readline)
+        for dashboard in dashboards:
+            dashboard.begin()
+        ended = asyncio.create_task(in_thread(sys.stdin.read))
         await asyncio.wait([ended, *open_pages], return_when=asyncio.FIRST_COMPLETED)
         for page in open_pages:
             page.cancel()
@@ -192,11 +210,20 @@ async def look(task: dict[str, Any]) -> list[Dashboard]:
 
 def main() -> None:
     dashboards = asyncio.run(look(json.loads(sys.argv[1])))
-    read_ms = [value for dashboard in dashboards for value in dashboard.read_ms]
+    read_ms: dict[str, list[float]] = defaultdict(list)
+    for dashboard in dashboards:
+        for name, values in dashboard.read_ms.items():
+            read_ms[name] += values
     failures = [failure for dashboard in dashboards for failure in dashboard.failures]
-    said = {"reads": len(read_ms), "p50_ms": percentile(read_ms, 0.5), "p99_ms": percentile(read_ms, 0.99)}
+    said = summary([value for values in read_ms.values() for value in values])
+    said["each"] = {name: summary(values) for name, values in sorted(read_ms.items())}
     heard = sum(dashboard.signals > 0 for dashboard in dashboards)
-    print(json.dumps(said | {"heard": heard, "failures": len(failures), "first_failures": failures[:5]}))
+    signals = sum(dashboard.signals for dashboard in dashboards)
+    print(
+        json.dumps(
+            said | {"heard": heard, "signals": signals, "failures": len(failures), "first_failures": failures[:5]}
+        )
+    )
 
 
 if __name__ == "__main__":

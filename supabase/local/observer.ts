@@ -3,7 +3,7 @@ import prometheus from "prom-client";
 import { type Client, currentClient } from "./client.ts";
 import { METHODS } from "./cors.ts";
 import type { Claims } from "./database.ts";
-import { requests } from "./pace.ts";
+import { beginRequest } from "./pace.ts";
 
 const SILENT_MS = 5 * 60_000;
 const MOST_CALLERS = 1000;
@@ -50,10 +50,11 @@ export class Observer {
   /** Answer a request, and count it. */
   async watch(request: Request, answer: (request: Request) => Promise<Response>): Promise<Response> {
     const began = performance.now();
-    const api = APIS.exec(new URL(request.url).pathname)?.[1] ?? "dashboard";
+    const { pathname } = new URL(request.url);
+    const api = APIS.exec(pathname)?.[1] ?? "dashboard";
     const length = Number(request.headers.get("content-length") ?? 0);
     this.#underWay.inc({ api });
-    if (api === "rest") requests.underWay++;
+    const ended = api === "rest" ? beginRequest(pathname) : () => {};
     let status = "500";
     try {
       const response = await answer(request);
@@ -61,7 +62,7 @@ export class Observer {
       return response;
     } finally {
       this.#underWay.dec({ api });
-      if (api === "rest") requests.underWay--;
+      ended();
       // Whoever asks chooses the method: what is none would be a series of its own each time.
       const method = METHODS.has(request.method) ? request.method : "other";
       this.#seconds.observe({ api, method, status }, (performance.now() - began) / 1000);

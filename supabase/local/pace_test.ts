@@ -1,16 +1,16 @@
 import { deepStrictEqual, strictEqual } from "node:assert";
-import { announceRest, Slots } from "./pace.ts";
+import { Allowance, announceRest, Slots } from "./pace.ts";
 
 Deno.test("few come as often as they like", () => {
-  const slots = new Slots(10, 500);
+  const slots = new Slots(10, 500, 1);
   // Each comes at its slot and takes the next one.
   let due = [slots.reserve(0), slots.reserve(0), slots.reserve(0)];
   for (let round = 0; round < 20; round++) due = due.map((at) => slots.reserve(at));
   strictEqual(due[0], 21 * 500);
 });
 
-Deno.test("of many each comes less often, and no two at once", () => {
-  const slots = new Slots(10, 500);
+/** What is between the visits of fifty who come at their slots, and between two of the first's. */
+function fifty(slots: Slots): { apart: Set<number>; first: number } {
   const due = Array.from({ length: 50 }, () => slots.reserve(0)).sort((a, b) => a - b);
   const came: number[] = [];
   for (let visit = 0; visit < 500; visit++) {
@@ -18,13 +18,27 @@ Deno.test("of many each comes less often, and no two at once", () => {
     came.push(at);
     due.push(slots.reserve(at));
   }
+  return {
+    apart: new Set(came.slice(1).map((at, index) => Math.round(at - came[index]))),
+    first: Math.round(came[499] - came[449]),
+  };
+}
+
+Deno.test("of many each comes less often, and no two at once", () => {
   // Slots of 100 ms, each taken once; each of the 50 comes every five seconds.
-  for (let index = 1; index < came.length; index++) strictEqual(Math.round(came[index] - came[index - 1]), 100);
-  strictEqual(Math.round(came[499] - came[449]), 5000);
+  deepStrictEqual(fifty(new Slots(10, 500, 1)), { apart: new Set([100]), first: 5000 });
+});
+
+Deno.test("the slower they are the less often they come, so that only a part of the time is theirs", () => {
+  const slots = new Slots(10, 500, 0.5);
+  for (let n = 0; n < 100; n++) slots.took(200);
+  deepStrictEqual(fifty(slots), { apart: new Set([400]), first: 20_000 });
+  for (let n = 0; n < 100; n++) slots.took(10);
+  deepStrictEqual(fifty(slots).first, 5000);
 });
 
 Deno.test("those who went away are not waited for", () => {
-  const slots = new Slots(10, 500);
+  const slots = new Slots(10, 500, 1);
   for (let index = 0; index < 50; index++) slots.reserve(0);
   strictEqual(slots.reserve(6_000), 6_500);
 });
@@ -33,4 +47,47 @@ Deno.test("only couriers are told how long to rest", () => {
   const header = (path: string) => announceRest(new Response(), path).headers.get("X-Rest-Seconds");
   deepStrictEqual([header("/rest/v1/runs"), header("/rest/v1/rpc/ingest")], [null, null]);
   strictEqual(header("/rest/v1/rpc/load_batch"), "0.500");
+});
+
+/** How many in a minute are told who then read for so long each. */
+function told(allowance: Allowance, readMs: number, from = 0): number {
+  let count = 0;
+  const ends: { at: number; end: (now: number) => void }[] = [];
+  for (let now = from; now < from + 60_000; now += 50) {
+    while (ends.length > 0 && ends[0].at <= now) {
+      const { at, end } = ends.shift()!;
+      end(at);
+    }
+    if (!allowance.isLeft(now)) continue;
+    count++;
+    ends.push({ at: now + readMs, end: allowance.begin(now) });
+  }
+  ends.forEach(({ at, end }) => end(at));
+  return count;
+}
+
+Deno.test("as many are told as leave the server half of its time", () => {
+  strictEqual(told(new Allowance(0.5), 10), 1200);
+  for (const readMs of [100, 250, 800]) {
+    const count = told(new Allowance(0.5), readMs);
+    strictEqual(Math.abs(count - 30_000 / readMs) <= 30_000 / readMs / 10 + 1, true, `${count} of ${readMs} ms`);
+  }
+});
+
+Deno.test("nobody is told while the reads of those before are under way", () => {
+  const allowance = new Allowance(0.5);
+  const end = allowance.begin(0);
+  strictEqual(allowance.isLeft(40), false);
+  end(50);
+  strictEqual(allowance.isLeft(100), true);
+});
+
+Deno.test("one long read, and what a busy minute cost, hold nobody up for long", () => {
+  const allowance = new Allowance(0.5);
+  const end = allowance.begin(0);
+  strictEqual(allowance.isLeft(1_000), true);
+  end(300_000);
+  strictEqual(allowance.isLeft(302_000), true);
+  for (let n = 0; n < 1000; n++) allowance.begin(302_000)(303_000);
+  deepStrictEqual([allowance.isLeft(303_100), allowance.isLeft(307_100)], [false, true]);
 });

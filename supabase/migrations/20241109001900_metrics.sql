@@ -139,63 +139,70 @@ grant select on public.metrics to anon, authenticated, service_role;
 create function public.metric_series(
   training_run_id uuid, names text[] default null, max_points integer default 1000,
   from_step bigint default null, to_step bigint default null, timeline integer default null)
-returns jsonb
+returns json
 -- Without jit: Postgres overestimates the length of chunks, and compiling takes longer than the query.
 language plpgsql stable set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
 -- At most max_points per metric: of each range of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
--- Returns one value: the API truncates rows after the first thousand.
+-- Returns one value: the API truncates rows after the first thousand. As json, not jsonb, which would read each number once more.
 begin
   perform internal.require_run(metric_series.training_run_id);
   if max_points < 2 then
     perform internal.fail('OM400', 'max_points', format('max_points is %s: at least 2 are needed to keep extremes', max_points));
   end if;
   return (
-  with points as materialized (
-    select c.name, p.step, p.value, p.recorded_at
+  with chunks as materialized (
+    select c.name, coalesce(a.steps, c.steps) as steps, c.values, coalesce(a.times, c.times) as times,
+      coalesce(from_step, 0) as from_step, least(to_step, v.visible_to, 9223372036854775807) as to_step,
+      greatest(c.first_step, from_step) as first_step, least(c.last_step, to_step, v.visible_to) as last_step
     from public.metric_chunks c
     -- As it is now, or as it was on the given timeline, before later rewinds.
     cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
       select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
         and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
     left join public.metric_axes a on a.id = c.axis_id
-    cross join lateral unnest(coalesce(a.steps, c.steps), c.values, coalesce(a.times, c.times)) as p (step, value, recorded_at)
-    where c.training_run_id = metric_series.training_run_id and p.value is not null
+    where c.training_run_id = metric_series.training_run_id
       and (metric_series.timeline is null or c.timeline <= metric_series.timeline)
-      and (v.visible_to is null or p.step <= v.visible_to)
       and (metric_series.names is null or c.name = any (metric_series.names))
-      and (from_step is null or (c.last_step >= from_step and p.step >= from_step))
-      and (to_step is null or (c.first_step <= to_step and p.step <= to_step))
-  ), bounds as (
+      and (from_step is null or c.last_step >= from_step)
+      and c.first_step <= least(to_step, v.visible_to, 9223372036854775807)
+  ), series as materialized (
     -- With NaN, a range has a third point.
-    select p.name, min(p.step) as low, max(p.step) as high, count(*) as n,
-      max_points / case when bool_or(p.value = 'NaN') and max_points > 2 then 3 else 2 end as stretches
-    from points p group by p.name
-  ), stretched as (
-    -- Relative to the first step: a double cannot represent every large step.
-    select p.*, case when b.n > max_points then least(b.stretches,
-      width_bucket((p.step - b.low)::double precision, 0, (b.high - b.low)::double precision + 1, b.stretches)) end as stretch
-    from points p join bounds b using (name)
-  ), extremes as (
-    select s.name, s.stretch, min(nullif(s.value, 'NaN')) as low, max(nullif(s.value, 'NaN')) as high
-    from stretched s where s.stretch is not null group by s.name, s.stretch
+    select c.name, row_number() over () as number, min(c.first_step) as low, max(c.last_step) - min(c.first_step) as width,
+      max_points / case when max_points > 2 and bool_or('NaN' = any (c.values)) then 3 else 2 end as stretches
+    from chunks c group by c.name
+  ), points as materialized (
+    -- Numbers instead of names: they are compared for each point. Relative to the first step: a double cannot represent every large step.
+    select p.number * 2147483648 + least(p.stretches, width_bucket((p.step - p.low)::double precision, 0, p.width, p.stretches)) as stretch,
+      p.step, p.value, p.recorded_at
+    from (
+      select s.number, s.low, s.width::double precision + 1 as width, s.stretches, c.from_step, c.to_step,
+        unnest(c.steps) as step, unnest(c.values) as value, unnest(c.times) as recorded_at
+      from series s join chunks c using (name)) p
+    -- An axis may be longer than a chunk whose next points have not been written yet.
+    where p.value is not null and p.step between p.from_step and p.to_step
+  ), stretches as (
+    select p.stretch, count(*) as n, min(nullif(p.value, 'NaN')) as low, max(nullif(p.value, 'NaN')) as high from points p group by p.stretch
+  ), long as materialized (
+    select t.stretch, t.low, t.high from (select *, sum(t.n) over (partition by t.stretch >> 31) as total from stretches t) t where t.total > max_points
   ), kept as (
-    select s.name, s.step, s.value, s.recorded_at from stretched s where s.stretch is null
+    select p.stretch >> 31 as number, p.step, p.value, p.recorded_at
+    from points p where p.stretch >> 31 not in (select t.stretch >> 31 from long t)
     union all
-    select * from (
-      select distinct on (s.name, s.stretch, s.value) s.name, s.step, s.value, s.recorded_at
-      from stretched s join extremes e on e.name = s.name and e.stretch = s.stretch
-        and (s.value = e.low or s.value = e.high or (s.value = 'NaN' and (max_points > 2 or e.low is null)))
-      order by s.name, s.stretch, s.value, s.step) thinned
+    select t.stretch >> 31, t.step, t.value, t.recorded_at from (
+      select distinct on (p.stretch, p.value) p.stretch, p.step, p.value, p.recorded_at
+      from points p join long t on t.stretch = p.stretch
+        and (p.value = t.low or p.value = t.high or (p.value = 'NaN' and (max_points > 2 or t.low is null)))
+      order by p.stretch, p.value, p.step) t
   )
-  select coalesce(jsonb_object_agg(k.name, k.series), '{}')
-  from (
-    select k.name, jsonb_build_object(
-      'steps', jsonb_agg(k.step order by k.step, k.recorded_at),
-      'values', jsonb_agg(k.value order by k.step, k.recorded_at),
-      'times', jsonb_agg(k.recorded_at order by k.step, k.recorded_at)) as series
-    from kept k group by k.name) k);
+  select coalesce(json_object_agg(s.name, k.series order by s.name), '{}')
+  from series s join (
+    select k.number, json_build_object(
+      'steps', json_agg(k.step order by k.step, k.recorded_at),
+      'values', json_agg(k.value order by k.step, k.recorded_at),
+      'times', json_agg(k.recorded_at order by k.step, k.recorded_at)) as series
+    from kept k group by k.number) k using (number));
 end
 $$;
 comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, downsampled without losing extremes; for an earlier timeline, as they were before it was rewound.';

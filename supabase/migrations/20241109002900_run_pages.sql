@@ -102,9 +102,9 @@ begin
       min(n.began) as window_from, max(n.ended) filter (where n.completed) as window_to
     from newest n
   ), called as (
-    -- Bounded, so that the answer is fast.
+    -- Bounded, so that the answer is fast: it is read again whenever the run changes.
     select count(*) as tool_calls, count(*) filter (where coalesce(not c.success, c.error_message is not null)) as tool_errors
-    from (select a.id from newest n join public.agent_states a on a.rollout_id = n.id limit 10000) a
+    from (select a.id from newest n join public.agent_states a on a.rollout_id = n.id limit 2000) a
     join public.tool_calls c on c.agent_state_id = a.id
   ), compared as (
     select count(*) filter (where g.reward_count >= 2) as groups, count(*) filter (where g.reward_count >= 2 and g.reward_std = 0) as flat_groups

@@ -2,36 +2,34 @@
 import { forEverybody } from "../client.ts";
 import { type Claims, type GatewayConnection, OWN_WORK } from "../database.ts";
 import { isUnavailable } from "../errors.ts";
-import { requests, Slots } from "../pace.ts";
+import { reads } from "../pace.ts";
 import type { ActivityRow } from "./activity.ts";
 import { JoinRefused } from "./bindings.ts";
 
 const INTERVAL_MS = 400;
-/** How many listeners are told in a second, at the most: each then reads what its page shows. */
-const TOLD_PER_SECOND = 20;
-/** And how many at once, less the requests under way: a busy server causes itself no more work than one by one. */
-const TOLD_AT_ONCE = 8;
+/** Listeners are told one after the other, since each then reads what its page shows; */
+const APART_MS = 50;
+/** also where the server is busy, now and then. */
+const FURTHEST_APART_MS = 2000;
 /** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
 const LOOK_BACK = "5 minutes";
 
 /** One caller's ear: told of changed rows that it may see. */
 export interface Listener {
-  /** Listeners with equal tokens are asked for once. */
-  readonly token: string;
   readonly claims: Claims;
   tell(rows: ActivityRow[]): void;
 }
 
-/** What a listener is yet to be told, and when. */
+/** What a listener is yet to be told. */
 interface Ear {
   readonly listener: Listener;
   readonly changed: Set<string>;
-  dueAt: number;
+  toldAt: number;
 }
 
 export class ActivityWatcher {
   readonly #ears = new Map<Listener, Ear>();
-  readonly #slots = new Slots(TOLD_PER_SECOND, 0);
+  #lastToldAt = -Infinity;
   /** When each row of the last few minutes was marked, as of the last look; null while nobody listens. */
   #marks: Map<string, string> | null = null;
   #lookedAt: string | null = null;
@@ -49,7 +47,7 @@ export class ActivityWatcher {
         throw explained(error);
       });
     }
-    this.#ears.set(listener, { listener, changed: new Set(), dueAt: this.#slots.reserve(performance.now()) });
+    this.#ears.set(listener, { listener, changed: new Set(), toldAt: -Infinity });
     if (!this.#looping) forEverybody(() => this.#loop());
   }
 
@@ -59,26 +57,28 @@ export class ActivityWatcher {
 
   async #loop(): Promise<void> {
     this.#looping = true;
+    let lookAt = performance.now() + INTERVAL_MS;
     while (true) {
-      await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
+      const isTelling = [...this.#ears.values()].some((ear) => ear.changed.size > 0);
+      const pauseMs = isTelling && !this.#failing ? APART_MS : lookAt - performance.now();
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
       if (this.#ears.size === 0) break;
-      await this.#lookAndTell();
+      try {
+        if (performance.now() >= lookAt) {
+          lookAt = performance.now() + INTERVAL_MS;
+          const changed = await this.#look();
+          for (const ear of this.#ears.values()) for (const id of changed) ear.changed.add(id);
+        }
+        await this.#tellNext();
+        this.#failing = false;
+      } catch (error) {
+        // Once: it is tried again several times a second.
+        if (!this.#failing) console.error("activity can't be followed:", (error as Error).message);
+        this.#failing = true;
+      }
     }
     this.#looping = false;
     this.#marks = this.#lookedAt = null;
-  }
-
-  async #lookAndTell(): Promise<void> {
-    try {
-      const changed = await this.#look();
-      for (const ear of this.#ears.values()) for (const id of changed) ear.changed.add(id);
-      await this.#tellDue();
-      this.#failing = false;
-    } catch (error) {
-      // Once: it is tried again several times a second.
-      if (!this.#failing) console.error("activity can't be followed:", (error as Error).message);
-      this.#failing = true;
-    }
   }
 
   /** Read the marks and return the rows whose mark is another than at the last look. */
@@ -95,27 +95,22 @@ export class ActivityWatcher {
     return before === null ? [] : [...marks].filter(([id, at]) => before.get(id) !== at).map(([id]) => id);
   }
 
-  /** Tell those whose time has come; of each caller the database is asked once which of the rows it may see. */
-  async #tellDue(): Promise<void> {
+  /** Tell the listener that was told longest ago, if the server has time for what it will read. */
+  async #tellNext(): Promise<void> {
     const now = performance.now();
-    const due = [...this.#ears.values()].filter((ear) => ear.changed.size > 0 && ear.dueAt <= now)
-      .sort((a, b) => a.dueAt - b.dueAt)
-      .slice(0, Math.max(1, TOLD_AT_ONCE - requests.underWay));
-    for (const ears of Map.groupBy(due, (ear) => ear.listener.token).values()) {
-      try {
-        const ids = new Set(ears.flatMap((ear) => [...ear.changed]));
-        const rows = await this.#visible(ears[0].listener.claims, [...ids]);
-        for (const { listener, changed } of ears) listener.tell(rows.filter((row) => changed.has(row.id)));
-      } catch (error) {
-        // They are told when the database answers again.
-        if (isUnavailable(error)) throw error;
-        console.error("activity can't be told:", (error as Error).message); // a token's role may be unknown: its own loss
-      }
-      for (const ear of ears) {
-        ear.changed.clear();
-        ear.dueAt = this.#slots.reserve(now);
-      }
+    const waiting = [...this.#ears.values()].filter((ear) => ear.changed.size > 0);
+    if (waiting.length === 0 || !reads.isLeft(now) && now - this.#lastToldAt < FURTHEST_APART_MS) return;
+    const ear = waiting.reduce((first, next) => next.toldAt < first.toldAt ? next : first);
+    try {
+      const rows = await this.#visible(ear.listener.claims, [...ear.changed]);
+      if (this.#ears.has(ear.listener)) ear.listener.tell(rows);
+    } catch (error) {
+      // It is told when the database answers again.
+      if (isUnavailable(error)) throw error;
+      console.error("activity can't be told:", (error as Error).message); // a token's role may be unknown: its own loss
     }
+    ear.changed.clear();
+    ear.toldAt = this.#lastToldAt = now;
   }
 
   async #visible(claims: Claims, ids: string[]): Promise<ActivityRow[]> {

@@ -12,6 +12,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -441,6 +443,41 @@ def test_many_listeners_are_told_of_the_last_change_and_not_of_every_one(
                 if payload["data"]["record"]["changed_at"] == last[0]:
                     waiting.discard(topic)
     assert told < listeners * changes / 4
+
+
+def test_on_a_busy_server_listeners_are_told_less_often_but_each_in_its_turn(
+    own_gateway: Gateway, sql: psycopg.Connection
+) -> None:
+    headers = {"apikey": own_gateway.settings.secret_key}
+    run, listeners, busy_seconds = new_run(sql), 3, 9
+    sql.execute("create or replace function public.nap() returns int language sql as 'select 1 from pg_sleep(0.4)'")
+    eventually(lambda: httpx.post(f"{own_gateway.url}/rest/v1/rpc/nap", headers=headers).is_success)
+    join = {"config": {"postgres_changes": [EVERYTHING]}}
+    until = time.monotonic() + busy_seconds
+
+    def read() -> None:
+        with httpx.Client(base_url=own_gateway.url, headers=headers) as client:
+            while time.monotonic() < until:
+                client.post("/rest/v1/rpc/nap").raise_for_status()
+                mark(sql, run)
+
+    with websockets.sync.client.connect(address(own_gateway)) as connection, ThreadPoolExecutor() as readers:
+        for number in range(listeners):
+            connection.send(json.dumps([str(number), str(number), f"realtime:{number}", "phx_join", join]))
+        reading = [readers.submit(read) for _ in range(4)]
+        told: list[tuple[float, str]] = []
+        with suppress(TimeoutError):
+            while (left := until - time.monotonic()) > 0:
+                topic, event = json.loads(connection.recv(timeout=left))[2:4]
+                if event == "postgres_changes":
+                    told.append((busy_seconds - left, topic))
+        for one in reading:
+            one.result()
+    sql.execute("drop function public.nap")
+    topics = [topic for _, topic in told]
+    assert all(len(set(topics[at : at + listeners])) == listeners for at in range(len(topics) - listeners + 1)), topics
+    # What was saved up for telling is spent by then.
+    assert 1 <= sum(at > 3 for at, _ in told) <= 5, told
 
 
 def test_supabase_py_is_served_too(own_gateway: Gateway, sql: psycopg.Connection) -> None:
