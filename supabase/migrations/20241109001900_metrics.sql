@@ -136,21 +136,15 @@ comment on view public.metrics is 'Metric points, one per row. Filters on run an
 revoke all on public.metrics from public, anon, authenticated, service_role;
 grant select on public.metrics to anon, authenticated, service_role;
 
-create function public.metric_series(
-  training_run_id uuid, names text[] default null, max_points integer default 1000,
-  from_step bigint default null, to_step bigint default null, timeline integer default null)
+create function internal.series_of_run(run_id uuid, names text[], max_points integer, from_step bigint, to_step bigint, on_timeline integer)
 returns json
 -- Without jit: Postgres overestimates the length of chunks, and compiling takes longer than the query.
-language plpgsql stable set search_path = '' set jit = off
+language plpgsql stable security definer set search_path = '' set jit = off
 as $$
 #variable_conflict use_column
+-- The caller has checked that the user may read the run. Row security would check it again for each chunk.
 -- At most max_points per metric: of each range of steps the lowest and the highest point, so that no spike is lost, and the first NaN.
--- Returns one value: the API truncates rows after the first thousand. As json, not jsonb, which would read each number once more.
 begin
-  perform internal.require_run(metric_series.training_run_id);
-  if max_points < 2 then
-    perform internal.fail('OM400', 'max_points', format('max_points is %s: at least 2 are needed to keep extremes', max_points));
-  end if;
   return (
   with chunks as materialized (
     select c.name, coalesce(a.steps, c.steps) as steps, c.values, coalesce(a.times, c.times) as times,
@@ -158,51 +152,69 @@ begin
       greatest(c.first_step, from_step) as first_step, least(c.last_step, to_step, v.visible_to) as last_step
     from public.metric_chunks c
     -- As it is now, or as it was on the given timeline, before later rewinds.
-    cross join lateral (select case when metric_series.timeline is null then c.visible_to else (
+    cross join lateral (select case when on_timeline is null then c.visible_to else (
       select min(w.to_step) from public.rewinds w where w.training_run_id = c.training_run_id
-        and w.timeline > c.timeline and w.timeline <= metric_series.timeline) end as visible_to) v
+        and w.timeline > c.timeline and w.timeline <= on_timeline) end as visible_to) v
     left join public.metric_axes a on a.id = c.axis_id
-    where c.training_run_id = metric_series.training_run_id
-      and (metric_series.timeline is null or c.timeline <= metric_series.timeline)
-      and (metric_series.names is null or c.name = any (metric_series.names))
+    where c.training_run_id = run_id
+      and (on_timeline is null or c.timeline <= on_timeline)
+      and (series_of_run.names is null or c.name = any (series_of_run.names))
       and (from_step is null or c.last_step >= from_step)
       and c.first_step <= least(to_step, v.visible_to, 9223372036854775807)
-  ), series as materialized (
+  ), series as (
     -- With NaN, a range has a third point.
-    select c.name, row_number() over () as number, min(c.first_step) as low, max(c.last_step) - min(c.first_step) as width,
-      max_points / case when max_points > 2 and bool_or('NaN' = any (c.values)) then 3 else 2 end as stretches
-    from chunks c group by c.name
+    select c.*, dense_rank() over (order by c.name collate "C") as number, min(c.first_step) over one as low,
+      (max(c.last_step) over one - min(c.first_step) over one)::double precision + 1 as width,
+      max_points / case when max_points > 2 and bool_or('NaN' = any (c.values)) over one then 3 else 2 end as stretches
+    from chunks c window one as (partition by c.name collate "C")
   ), points as materialized (
     -- Numbers instead of names: they are compared for each point. Relative to the first step: a double cannot represent every large step.
-    select p.number * 2147483648 + least(p.stretches, width_bucket((p.step - p.low)::double precision, 0, p.width, p.stretches)) as stretch,
-      p.step, p.value, p.recorded_at
-    from (
-      select s.number, s.low, s.width::double precision + 1 as width, s.stretches, c.from_step, c.to_step,
-        unnest(c.steps) as step, unnest(c.values) as value, unnest(c.times) as recorded_at
-      from series s join chunks c using (name)) p
+    select p.name, p.number, p.number * 2147483648 + least(p.stretches,
+      width_bucket((p.step - p.low)::double precision, 0, p.width, p.stretches)) as stretch, p.step, p.value, p.recorded_at
+    from (select s.*, unnest(s.steps) as step, unnest(s.values) as value, unnest(s.times) as recorded_at from series s) p
     -- An axis may be longer than a chunk whose next points have not been written yet.
     where p.value is not null and p.step between p.from_step and p.to_step
-  ), stretches as (
-    select p.stretch, count(*) as n, min(nullif(p.value, 'NaN')) as low, max(nullif(p.value, 'NaN')) as high from points p group by p.stretch
   ), long as materialized (
-    select t.stretch, t.low, t.high from (select *, sum(t.n) over (partition by t.stretch >> 31) as total from stretches t) t where t.total > max_points
+    select t.* from (
+      select p.number, p.stretch, min(nullif(p.value, 'NaN')) as low, max(nullif(p.value, 'NaN')) as high,
+        sum(count(*)) over (partition by p.number) as points
+      from points p group by p.number, p.stretch) t
+    where t.points > max_points
   ), kept as (
-    select p.stretch >> 31 as number, p.step, p.value, p.recorded_at
-    from points p where p.stretch >> 31 not in (select t.stretch >> 31 from long t)
+    select p.name, p.step, p.value, p.recorded_at from points p where p.number not in (select t.number from long t)
     union all
-    select t.stretch >> 31, t.step, t.value, t.recorded_at from (
-      select distinct on (p.stretch, p.value) p.stretch, p.step, p.value, p.recorded_at
-      from points p join long t on t.stretch = p.stretch
-        and (p.value = t.low or p.value = t.high or (p.value = 'NaN' and (max_points > 2 or t.low is null)))
+    select t.name, t.step, t.value, t.recorded_at from (
+      select distinct on (p.stretch, p.value) p.* from points p
+      -- Not a join: Postgres does not know how many points arrays hold, and would compare each with each.
+      where ((p.stretch, p.value) in (
+        select t.stretch, t.low from long t where t.low is not null
+        union all select t.stretch, t.high from long t where t.high is not null
+        union all select t.stretch, 'NaN' from long t where max_points > 2 or t.low is null)) is true
       order by p.stretch, p.value, p.step) t
   )
-  select coalesce(json_object_agg(s.name, k.series order by s.name), '{}')
-  from series s join (
-    select k.number, json_build_object(
+  select coalesce(json_object_agg(k.name, k.series order by k.name), '{}')
+  from (
+    select k.name, json_build_object(
       'steps', json_agg(k.step order by k.step, k.recorded_at),
       'values', json_agg(k.value order by k.step, k.recorded_at),
       'times', json_agg(k.recorded_at order by k.step, k.recorded_at)) as series
-    from kept k group by k.number) k using (number));
+    from kept k group by k.name) k);
+end
+$$;
+
+create function public.metric_series(
+  training_run_id uuid, names text[] default null, max_points integer default 1000,
+  from_step bigint default null, to_step bigint default null, timeline integer default null)
+returns json
+language plpgsql stable set search_path = ''
+as $$
+-- Returns one value: the API truncates rows after the first thousand. As json, not jsonb, which would read each number once more.
+begin
+  perform internal.require_run(training_run_id);
+  if max_points < 2 then
+    perform internal.fail('OM400', 'max_points', format('max_points is %s: at least 2 are needed to keep extremes', max_points));
+  end if;
+  return internal.series_of_run(training_run_id, names, max_points, from_step, to_step, timeline);
 end
 $$;
 comment on function public.metric_series is 'Metric series of a run, {name: {steps, values, times}}, downsampled without losing extremes; for an earlier timeline, as they were before it was rewound.';
@@ -230,6 +242,7 @@ end
 $$;
 comment on function public.metric_names is 'The names of a run''s metrics.';
 
-revoke execute on function internal.bound_metric_axis, internal.bound_metric_chunk from public;
+revoke execute on function internal.bound_metric_axis, internal.bound_metric_chunk, internal.series_of_run from public;
+grant execute on function internal.series_of_run to anon, authenticated, service_role;
 revoke execute on function public.metric_series, public.metric_names from public, anon, authenticated, service_role;
 grant execute on function public.metric_series, public.metric_names to anon, authenticated, service_role;
