@@ -12,13 +12,14 @@ const BATCHES_PER_SECOND = 16;
 const SHORTEST_REST_MS = 500;
 /** How many batches are under way on average, at the most. */
 const BATCHES_UNDER_WAY = Math.max(0.5, CORES / 4);
-/** And how many reads that dashboards' being told causes. */
-const READS_UNDER_WAY = Math.max(0.5, CORES / 4);
+/** With so many reads under way, a server is busy with reading. */
+const MANY_READS = Math.max(1, Math.floor(CORES / 2));
+/** For what part of the time it may be. */
+const READING_PART = 0.5;
 /** A read that takes longer than this is somebody's own: it keeps nobody else from being told. */
 const LONG_READ_MS = 1000;
-/** How much time for reading is saved up while nobody reads, and how much is owed at the most. */
+/** How much of that time is saved up or owed, at the most. */
 const SAVED_MS = 500;
-const OWED_MS = 2000;
 
 /** Slots for those who come again and again, one after the other. */
 export class Slots {
@@ -40,39 +41,48 @@ export class Slots {
   }
 }
 
-/** The time that reads may take: so many under way on average, and the next ones when those before are done. */
+/** Keeps reading to a part of the time: more may be caused when what was caused before is done. */
 export class Allowance {
   readonly #begun = new Set<{ at: number }>();
   #leftMs = SAVED_MS;
-  #asOf = -Infinity;
+  #asOf = 0;
 
-  constructor(readonly underWay: number) {}
+  /** `many` reads at once are too many to cause further ones, and for a `part` of the time that many may be under way. */
+  constructor(readonly many: number, readonly part: number) {}
 
   /** A read begins; returns what to call when it ends. */
   begin(now: number): (now: number) => void {
+    this.#count(now);
     const read = { at: now };
     this.#begun.add(read);
     return (end) => {
-      if (this.#begun.delete(read)) this.#add(end, -Math.min(end - read.at, LONG_READ_MS));
+      this.#count(end);
+      this.#begun.delete(read);
     };
   }
 
   /** Whether more may be caused now. */
   isLeft(now: number): boolean {
-    this.#add(now, 0);
-    const underWay = [...this.#begun].filter((read) => now - read.at < LONG_READ_MS).length;
-    return this.#leftMs > 0 && underWay < 2 * this.underWay;
+    this.#count(now);
+    return this.#leftMs > 0 && this.#manyUntil() <= now;
   }
 
-  #add(now: number, milliseconds: number): void {
-    const gained = Math.max(0, now - this.#asOf) * this.underWay;
-    this.#asOf = now;
-    this.#leftMs = Math.max(-OWED_MS, Math.min(SAVED_MS, this.#leftMs + gained) + milliseconds);
+  /** Until when many are under way if none begins or ends: long ones do not count. */
+  #manyUntil(): number {
+    const lastOfMany = [...this.#begun].at(-this.many);
+    return lastOfMany ? lastOfMany.at + LONG_READ_MS : -Infinity;
+  }
+
+  #count(now: number): void {
+    const elapsed = Math.max(0, now - this.#asOf);
+    const busy = Math.min(elapsed, Math.max(0, this.#manyUntil() - this.#asOf));
+    this.#leftMs = Math.max(-SAVED_MS, Math.min(SAVED_MS, this.#leftMs + elapsed * this.part - busy));
+    this.#asOf = Math.max(this.#asOf, now);
   }
 }
 
 const batches = new Slots(BATCHES_PER_SECOND, SHORTEST_REST_MS, BATCHES_UNDER_WAY);
-export const reads = new Allowance(READS_UNDER_WAY);
+export const reads = new Allowance(MANY_READS, READING_PART);
 
 /** A request for data begins; returns what to call when it is answered. */
 export function beginRequest(pathname: string): () => void {
