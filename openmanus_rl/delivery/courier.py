@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,8 @@ _logger = logging.getLogger(__name__)
 BATCH_BYTES = 9 * 1024 * 1024
 _FIRST_BACKOFF_SECONDS = 0.25
 _LAST_BACKOFF_SECONDS = 15.0
+# For how long spools may fail, one after the other, before the rest of them waits as well.
+_FAILING_SECONDS = 10.0
 # After SIGTERM, the grace time leaves no room for long pauses.
 _ENDING_BACKOFF_SECONDS = 0.5
 # Pause between deliveries: each delivery of metrics rewrites the chunks that are still growing.
@@ -42,8 +44,9 @@ _LONGEST_REST_SECONDS = 30.0
 # Skip the pause if flush() waits or more than a batch is pending. Not for less: delivery competes with training for
 # the processor, and costs less in large batches.
 _ENOUGH_BYTES = 12 * 1024 * 1024
-# How often it looks meanwhile whether to skip the pause: many couriers together must not keep a machine busy with it.
-_LOOKS_IN_A_PAUSE = 10
+# How often it looks meanwhile whether to skip the pause. In a long one, less often: a server asks for that where there
+# are many couriers, which together must not keep a machine busy with looking.
+_LOOKS_IN_A_PAUSE = 100
 _LONGEST_LOOK_SECONDS = 0.05
 _ENDING_LOOK_SECONDS = 0.005
 # A parent may arrive later, from another process's spool: until then its children are retried.
@@ -164,18 +167,26 @@ class Courier:
     def deliver(self, *, on_progress: Callable[[Spool, int], None] | None = None) -> int:
         """Deliver everything that is pending now and return the number of lines."""
         moved = 0
-        failure: OSError | None = None
+        failure: OpenManusError | OSError | None = None
+        failing_seconds = 0.0
         for spool in find_spools(self._root):
+            began = time.monotonic()
             try:
                 moved += self._deliver(spool, on_progress)
             except OpenManusError as error:
                 self._disconnect()
-                self._tell(str(error))
-                raise
+                # All may share its cause.
+                self._tell(str(error), find_spools(self._root) if failure is None else [spool])
+                failure = failure or error
+                failing_seconds += time.monotonic() - began
+                # Perhaps of this spool alone, such as a file that cannot be stored: deliver the others. But if nothing
+                # answers, each of them would take as long to find out.
+                if failing_seconds > _FAILING_SECONDS:
+                    break
             except OSError as error:
                 # A local problem of this spool: deliver the others.
                 _logger.warning("%s cannot be delivered: %s", spool.folder, error)
-                failure = error
+                failure = failure or error
         if failure is not None:
             raise failure
         return moved
@@ -222,9 +233,9 @@ class Courier:
             taken = route.retry_orphans(self.load_from(spool), patience_seconds=self._orphan_patience_seconds)
             pause.renew(shortest=taken > 0)
 
-    def _tell(self, error: str) -> None:
-        """Save the error in every spool that has undelivered records, since all share the destination."""
-        for spool in find_spools(self._root):
+    def _tell(self, error: str, spools: Iterable[Spool]) -> None:
+        """Save the error in those spools that have undelivered records."""
+        for spool in spools:
             # On a full disk, only the courier's log has the error.
             with suppress(OSError):
                 if spool.folder in self._routes and (spool.unread_bytes() or spool.refused()):

@@ -175,6 +175,9 @@ class Trainer:
             run.finish("completed", summary=None if reward is None else {"mean_evaluation_reward": reward})
         else:
             run.finish("interrupted", message=stop.message)
+        if result.is_delivered and stop.signal is None:
+            # The end too, so that whoever comes next, as to resume it or to archive it, finds the run ended.
+            wait_for_delivery(self._settings, run.id)
         return result
 
     def _make_model(self, env: VecEnv, saved: Saved | None) -> BaseAlgorithm:

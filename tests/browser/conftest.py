@@ -164,10 +164,10 @@ def recorder(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
 
 @contextmanager
 def recorded(run: Any) -> Iterator[Any]:
-    """Record a run and wait until all of it is in the database."""
-    with run as opened:
-        yield opened
-        assert opened.flush(timeout_seconds=30)
+    """Record a run and wait until all of it is in the database, its end too."""
+    with run:
+        yield run
+    assert run.flush(timeout_seconds=30)
 
 
 @pytest.fixture

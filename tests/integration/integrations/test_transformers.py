@@ -242,7 +242,8 @@ def test_checkpoints_are_uploaded_whole_where_that_is_asked(query: Query, tmp_pa
     def stored() -> list[dict[str, Any]]:
         return query("select * from model_checkpoints where training_run_id = %s and storage_path is not null", run_id)
 
-    wait_until(lambda: len(stored()) == 1)
+    callback.run.finish()
+    assert callback.run.flush(timeout_seconds=120), callback.run.stats
     (row,) = stored()
     target = tmp_path / "checkpoint.zip"
     StorageManager.download_file("model-checkpoints", row["storage_path"], target)
