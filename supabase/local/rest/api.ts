@@ -14,7 +14,7 @@ import { openApi } from "./openapi.ts";
 import { Planner } from "./plan.ts";
 import { type Preferences, readPreferences } from "./prefer.ts";
 import { canonical, type Range, rangeError, readQuery } from "./query_string.ts";
-import { callResponse, readResponse, writeResponse } from "./respond.ts";
+import { callResponse, readResponse, unsaid, writeResponse } from "./respond.ts";
 import { EXPOSED_SCHEMA, type Relation, type Routine, type Schema } from "./schema.ts";
 import { execute, plannedRows, statementOf } from "./statement.ts";
 import { countSql, readSql } from "./read.ts";
@@ -60,7 +60,7 @@ export class DataApi {
       role = caller.role;
       return await this.#answer(request, caller);
     } catch (error) {
-      return (await this.#refusal(error, role)).response(request.method === "HEAD");
+      return (await this.#refusal(error, role)).response();
     }
   }
 
@@ -113,7 +113,7 @@ export class DataApi {
     const contentType = negotiateDocument(request.headers.get("accept"));
     const description = await this.connection.asCaller(caller, "", describe, [["transaction_read_only", "on"]]);
     const document = openApi(description, await this.connection.schema(), url, this.version);
-    return new Response(method === "HEAD" ? null : JSON.stringify(document), {
+    return new Response(method === "HEAD" ? unsaid() : JSON.stringify(document), {
       headers: { "Content-Type": contentType },
     });
   }
