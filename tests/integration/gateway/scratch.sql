@@ -83,6 +83,11 @@ create table public.shelved (
   book_id bigint references public.books (id) on delete cascade,
   primary key (shelf_id, book_id)
 );
+create table public.pinned (
+  shelf_id integer references public.shelves (id),
+  book_id bigint unique references public.books (id) on delete cascade,
+  primary key (shelf_id, book_id)
+);
 create table public.covers (
   book_id bigint primary key references public.books (id) on delete cascade,
   colour text not null

@@ -139,6 +139,7 @@ def test_a_choice_is_offered_in_the_same_order_everywhere(gateway: Gateway, http
         assert [way["relationship"].split()[0] for way in refusal["details"]] == [first, second]
         assert refusal["hint"].index(first) < refusal["hint"].index(second)
     ways = http.get("/rest/v1/books?select=shelves(id)", headers=headers).json()["details"]
+    # A book is pinned once, so that this joins one to many.
     assert [way["relationship"].split()[0] for way in ways] == ["shelved", "tagged"]
 
 
