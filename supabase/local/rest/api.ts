@@ -121,7 +121,7 @@ export class DataApi {
   async #read(call: Call, relation: Relation): Promise<Response> {
     const { preferences, method, url, request } = call;
     const media = negotiate(request.headers.get("accept"));
-    const query = readQuery(url.searchParams);
+    const query = readQuery(url);
     const range = headerRange(request);
     const root = new Planner(call.schema, this.maxRows).plan(relation.name, relation, query, { range });
     const count = countSql(root);
@@ -151,7 +151,7 @@ export class DataApi {
   async #write(call: Call, relation: Relation): Promise<Response> {
     const { method, preferences, url, request } = call;
     const media = negotiate(request.headers.get("accept"));
-    const query = readQuery(url.searchParams);
+    const query = readQuery(url);
     const isPut = method === "PUT";
     if (isPut && query.limits.some(({ path }) => path.length === 0)) {
       throw new ApiError(400, "PGRST114", "limit/offset querystring parameters are not allowed for PUT");
@@ -189,7 +189,7 @@ export class DataApi {
       throw new ApiError(405, "PGRST101", `Cannot use the ${method} method on RPC`);
     }
     const isPost = method === "POST";
-    const query = readQuery(url.searchParams, !isPost);
+    const query = readQuery(url, !isPost);
     const { routine, args } = isPost
       ? await postedArguments(call.schema, name, query, request)
       : givenArguments(call.schema, name, query.args);

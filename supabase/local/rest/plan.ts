@@ -48,7 +48,8 @@ export class Planner {
     for (const { path, item } of query.conditions) {
       if (path.length > 0 || !isWrite) nodeAt(root, path).conditions.push(item);
     }
-    for (const { path, item } of query.order) nodeAt(root, path).order = item;
+    // Of several, the first counts.
+    for (const { path, item } of query.order.toReversed()) nodeAt(root, path).order = item;
     if (!isWrite) this.#limit(root, query.limits, range);
     return root;
   }
