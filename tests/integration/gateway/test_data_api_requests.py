@@ -181,6 +181,8 @@ def test_preferences_that_were_followed_are_told(secret: httpx.Client, sql: psyc
     assert secret.get("/rest/v1/books", headers={"Prefer": "colour=red"}).status_code == 200
     local = secret.get("/rest/v1/rpc/now_at", headers={"Prefer": "timezone=Asia/Kolkata"})
     assert local.json() == "2026-11-16T06:21:00.123456+05:30"
+    offset = secret.get("/rest/v1/rpc/now_at", headers={"Prefer": "timezone=+05:30"})
+    assert (offset.json(), "preference-applied" in offset.headers) == ("2026-11-16T00:51:00.123456+00:00", False)
 
 
 def test_a_new_row_is_located_and_a_known_one_is_replaced(secret: httpx.Client, sql: psycopg.Connection) -> None:
