@@ -14,7 +14,7 @@ import { openApi } from "./openapi.ts";
 import { Planner } from "./plan.ts";
 import { type Preferences, readPreferences } from "./prefer.ts";
 import { canonical, type Range, rangeError, readQuery } from "./query_string.ts";
-import { callResponse, readResponse, writeResponse } from "./respond.ts";
+import { callResponse, readResponse, unsaid, writeResponse } from "./respond.ts";
 import { EXPOSED_SCHEMA, type Relation, type Routine, type Schema } from "./schema.ts";
 import { execute, plannedRows, statementOf } from "./statement.ts";
 import { countSql, readSql } from "./read.ts";
@@ -60,7 +60,7 @@ export class DataApi {
       role = caller.role;
       return await this.#answer(request, caller);
     } catch (error) {
-      return (await this.#refusal(error, role)).response(request.method === "HEAD");
+      return (await this.#refusal(error, role)).response();
     }
   }
 
@@ -113,7 +113,7 @@ export class DataApi {
     const contentType = negotiateDocument(request.headers.get("accept"));
     const description = await this.connection.asCaller(caller, "", describe, [["transaction_read_only", "on"]]);
     const document = openApi(description, await this.connection.schema(), url, this.version);
-    return new Response(method === "HEAD" ? null : JSON.stringify(document), {
+    return new Response(method === "HEAD" ? unsaid() : JSON.stringify(document), {
       headers: { "Content-Type": contentType },
     });
   }
@@ -121,7 +121,7 @@ export class DataApi {
   async #read(call: Call, relation: Relation): Promise<Response> {
     const { preferences, method, url, request } = call;
     const media = negotiate(request.headers.get("accept"));
-    const query = readQuery(url.searchParams);
+    const query = readQuery(url);
     const range = headerRange(request);
     const root = new Planner(call.schema, this.maxRows).plan(relation.name, relation, query, { range });
     const count = countSql(root);
@@ -151,7 +151,7 @@ export class DataApi {
   async #write(call: Call, relation: Relation): Promise<Response> {
     const { method, preferences, url, request } = call;
     const media = negotiate(request.headers.get("accept"));
-    const query = readQuery(url.searchParams);
+    const query = readQuery(url);
     const isPut = method === "PUT";
     if (isPut && query.limits.some(({ path }) => path.length === 0)) {
       throw new ApiError(400, "PGRST114", "limit/offset querystring parameters are not allowed for PUT");
@@ -189,7 +189,7 @@ export class DataApi {
       throw new ApiError(405, "PGRST101", `Cannot use the ${method} method on RPC`);
     }
     const isPost = method === "POST";
-    const query = readQuery(url.searchParams, !isPost);
+    const query = readQuery(url, !isPost);
     const { routine, args } = isPost
       ? await postedArguments(call.schema, name, query, request)
       : givenArguments(call.schema, name, query.args);

@@ -29,7 +29,7 @@ export async function postedArguments(schema: Schema, name: string, query: Query
     return givenArguments(schema, name, [...new URLSearchParams(text)]);
   }
   if (type === "text/csv") {
-    const body = argumentsOf(JSON.stringify(fromCsv(text)), query.columns);
+    const body = argumentsOf(JSON.stringify(fromCsv(text)), null);
     return { routine: findRoutine(schema, name, body.names, null).routine, args: { kind: "json", body } };
   }
   checkJsonType(type);

@@ -31,13 +31,13 @@ export async function readText(request: Request): Promise<string> {
   }
 }
 
-/** The rows to be written; `columns`, where the request names them, are taken instead of the rows' own names. */
+/** The rows to be written; the `columns` that a request with JSON names are taken instead of the rows' own names. */
 export async function readRows(request: Request, columns: string[] | null): Promise<JsonBody> {
   const type = mediaTypeOf(request);
   const text = await readText(request);
-  if (type === "text/csv") return rowsOf(JSON.stringify(fromCsv(text)), columns);
+  if (type === "text/csv") return rowsOf(JSON.stringify(fromCsv(text)), null);
   if (type === "application/x-www-form-urlencoded") {
-    return rowsOf(JSON.stringify(Object.fromEntries(new URLSearchParams(text))), columns);
+    return rowsOf(JSON.stringify(Object.fromEntries(new URLSearchParams(text))), null);
   }
   checkJsonType(type);
   return rowsOf(text, columns);

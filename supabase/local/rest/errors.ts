@@ -1,4 +1,4 @@
-/** What the Data API answers instead of rows: `{code, message, details, hint}` with PostgREST's codes. */
+/** What the Data API answers instead of rows: `{code, details, hint, message}` with PostgREST's codes. */
 import { type DatabaseError, statusOfSqlstate } from "../errors.ts";
 
 interface Explanation {
@@ -22,10 +22,11 @@ export class ApiError extends Error {
     return new ApiError(status, this.code, this.message, this.explanation);
   }
 
-  response(isHead = false): Response {
+  response(): Response {
     const { details = null, hint = null, headers = {} } = this.explanation;
-    const body = JSON.stringify({ code: this.code, message: this.message, details, hint });
-    return new Response(isHead ? null : body, {
+    // In the order of hosted projects, so that the text is the same.
+    const body = JSON.stringify({ code: this.code, details, hint, message: this.message });
+    return new Response(body, {
       status: this.status,
       headers: {
         "Content-Type": "application/json; charset=utf-8",

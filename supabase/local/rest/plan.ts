@@ -48,7 +48,8 @@ export class Planner {
     for (const { path, item } of query.conditions) {
       if (path.length > 0 || !isWrite) nodeAt(root, path).conditions.push(item);
     }
-    for (const { path, item } of query.order) nodeAt(root, path).order = item;
+    // Of several, the first counts.
+    for (const { path, item } of query.order.toReversed()) nodeAt(root, path).order = item;
     if (!isWrite) this.#limit(root, query.limits, range);
     return root;
   }
@@ -197,9 +198,7 @@ function noRelationship(origin: string, target: string, hint: string | undefined
 }
 
 function ambiguous(origin: string, target: string, found: Relationship[]): ApiError {
-  const isOfViews = (one: Relationship) => one.to.isView || one.kind === "junction" && one.junction.isView;
-  // Tables before views.
-  const candidates = found.toSorted((left, right) => Number(isOfViews(left)) - Number(isOfViews(right)));
+  const candidates = found.toSorted(inOrder);
   const names = candidates.map((candidate) => `'${candidate.to.name}!${hintOf(candidate)}'`).join(", ");
   return new ApiError(
     300,
@@ -211,6 +210,36 @@ function ambiguous(origin: string, target: string, found: Relationship[]): ApiEr
         `Find the desired relationship in the 'details' key.`,
     },
   );
+}
+
+const KINDS = ["one-to-many", "many-to-one", "one-to-one"];
+
+/** The order in which a choice is offered, whatever order the catalogue has. */
+function inOrder(left: Relationship, right: Relationship): number {
+  const [ours, theirs] = [rankOf(left), rankOf(right)];
+  const i = ours.findIndex((part, i) => part !== theirs[i]);
+  return i < 0 ? 0 : ours[i] < theirs[i] ? -1 : 1;
+}
+
+function rankOf(relationship: Relationship): (string | number)[] {
+  const { from, to } = relationship;
+  const isView = [Number(from.isView), Number(to.isView)];
+  if (relationship.kind === "computed") return [to.name, KINDS.length + 1, relationship.routine];
+  if (relationship.kind === "junction") {
+    const { junction, constraints, near, far } = relationship;
+    return [
+      to.name,
+      KINDS.length,
+      junction.schema,
+      junction.name,
+      ...constraints,
+      ...near.flat(),
+      ...far.flat(),
+      ...isView,
+    ];
+  }
+  const { cardinality, constraint, columns } = relationship;
+  return [to.name, KINDS.indexOf(cardinality), constraint, ...columns.flat(), ...isView];
 }
 
 function hintOf(relationship: Relationship): string {

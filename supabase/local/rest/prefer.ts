@@ -51,7 +51,9 @@ export function applied(preferences: Preferences, names: Preference[]): string {
     .map((name) => `${name}=${preferences[name]}`).join(", ");
 }
 
+/** Offsets such as +05:30 are no names: Postgres would count them the other way round. */
 function isTimezone(name: string): boolean {
+  if (!/^[A-Z]/i.test(name)) return false;
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });
     return true;

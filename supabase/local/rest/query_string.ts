@@ -39,8 +39,14 @@ export interface Query {
 /** Not about rows: the key may stand in the query. */
 const IGNORED = new Set(["apikey"]);
 
+/** What PostgREST takes for an operator, so that it is no argument either when it cannot be read. */
+const CERTAIN_OPERATOR = /^(not|in|is)\./;
+
 /** Read a query string; for a function called with GET, what is no filter is an argument. */
-export function readQuery(parameters: URLSearchParams, takesArguments = false): Query {
+export function readQuery({ search }: URL, takesArguments = false): Query {
+  // A name without `=` says nothing.
+  const parts = search.slice(1).split("&").filter((part) => part.includes("="));
+  const parameters = new URLSearchParams(parts.join("&"));
   const query: Query = {
     select: readSelect(parameters.get("select") ?? "*"),
     conditions: [],
@@ -67,7 +73,7 @@ function addFilter(query: Query, key: string, value: string, takesArguments: boo
   try {
     operation = readParameter(value);
   } catch (error) {
-    if (!takesArguments || !(error instanceof ApiError)) throw error;
+    if (!takesArguments || !(error instanceof ApiError) || CERTAIN_OPERATOR.test(value)) throw error;
     query.args.push([key, value]);
     return;
   }

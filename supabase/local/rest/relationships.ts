@@ -108,9 +108,9 @@ function combinations(lists: string[][]): string[][] {
   );
 }
 
-/** Through a table whose primary key holds the columns of two foreign keys. */
+/** Through a table whose primary key holds the columns of two foreign keys, each of which many rows may share. */
 function junctions(keys: KeyRelationship[]): JunctionRelationship[] {
-  const referencing = keys.filter((key) => key.isReferencing);
+  const referencing = keys.filter(({ cardinality }) => cardinality === "many-to-one");
   const byTable = Map.groupBy(referencing, ({ from }) => from);
   return [...byTable].flatMap(([junction, outgoing]) => {
     const inKey = outgoing.filter(({ columns }) => columns.every(([name]) => junction.primaryKey.includes(name)));

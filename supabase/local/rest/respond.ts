@@ -21,7 +21,7 @@ export function readResponse(answer: Answer, range: Range, { preferences, media,
   headers.set("Content-Location", location);
   headers.set("Content-Range", contentRange(range.offset, answer.page, answer.total));
   headers.set("Content-Type", media.contentType);
-  return respond(rangeStatus(answer, range), method === "HEAD" ? null : answer.body, headers, answer);
+  return respond(rangeStatus(answer, range), method === "HEAD" ? unsaid() : answer.body, headers, answer);
 }
 
 interface Call {
@@ -37,7 +37,7 @@ export function callResponse(answer: Answer, range: Range, { preferences, media,
   if (isVoid) return respond(204, null, headers, answer);
   headers.set("Content-Type", media.contentType);
   const body = media.kind === "bytes" ? Uint8Array.fromHex(answer.body) : answer.body;
-  return respond(rangeStatus(answer, range), method === "HEAD" ? null : body, headers, answer);
+  return respond(rangeStatus(answer, range), method === "HEAD" ? unsaid() : body, headers, answer);
 }
 
 interface Write {
@@ -82,6 +82,11 @@ function locationQuery(location: NonNullable<Answer["location"]>): string {
   ).join("&");
 }
 
+/** What HEAD is answered with: no length, for 0 would be a wrong one, and what GET is sent is not made. */
+export function unsaid(): ReadableStream {
+  return new ReadableStream({ start: (controller) => controller.close() });
+}
+
 function preferenceHeaders(preferences: Preferences, names: Preference[]): Headers {
   const value = applied(preferences, names);
   return new Headers(value ? { "Preference-Applied": value } : {});
@@ -104,7 +109,7 @@ function rangeStatus({ page, total }: Answer, { offset }: Range): number {
 /** The response, with the status and the headers that a function chose with `response.status` and `response.headers`. */
 function respond(
   status: number,
-  body: string | Uint8Array<ArrayBuffer> | null,
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream | null,
   headers: Headers,
   chosen: Answer,
 ): Response {

@@ -130,6 +130,19 @@ def test_two_keys_to_one_table_need_a_hint(read: Read, gateway: Gateway, http: h
     assert read("authors", "shelves(place)") == "PGRST200"
 
 
+def test_a_choice_is_offered_in_the_same_order_everywhere(gateway: Gateway, http: httpx.Client) -> None:
+    headers = {"apikey": gateway.settings.secret_key}
+    lead, member = "teams_lead_id_fkey", "players_team_id_fkey"
+    for path, first, second in (("teams?select=players(id)", member, lead), ("players?select=teams(id)", lead, member)):
+        refusal = http.get(f"/rest/v1/{path}", headers=headers).json()
+        assert [way["cardinality"] for way in refusal["details"]] == ["one-to-many", "many-to-one"]
+        assert [way["relationship"].split()[0] for way in refusal["details"]] == [first, second]
+        assert refusal["hint"].index(first) < refusal["hint"].index(second)
+    ways = http.get("/rest/v1/books?select=shelves(id)", headers=headers).json()["details"]
+    # A book is pinned once, so that this joins one to many.
+    assert [way["relationship"].split()[0] for way in ways] == ["shelved", "tagged"]
+
+
 def test_rows_are_kept_by_whether_anything_is_embedded(read: Read) -> None:
     assert read("authors", "name,books()", books="is.null") == [{"name": "Cid"}]
     some = read("authors", "name,books(title)", books="not.is.null", books__pages="gt.300", order="id")

@@ -181,6 +181,8 @@ def test_preferences_that_were_followed_are_told(secret: httpx.Client, sql: psyc
     assert secret.get("/rest/v1/books", headers={"Prefer": "colour=red"}).status_code == 200
     local = secret.get("/rest/v1/rpc/now_at", headers={"Prefer": "timezone=Asia/Kolkata"})
     assert local.json() == "2026-11-16T06:21:00.123456+05:30"
+    offset = secret.get("/rest/v1/rpc/now_at", headers={"Prefer": "timezone=+05:30"})
+    assert (offset.json(), "preference-applied" in offset.headers) == ("2026-11-16T00:51:00.123456+00:00", False)
 
 
 def test_a_new_row_is_located_and_a_known_one_is_replaced(secret: httpx.Client, sql: psycopg.Connection) -> None:
@@ -229,8 +231,14 @@ def test_head_is_get_without_a_body(secret: httpx.Client) -> None:
         get = secret.get(f"/rest/v1/{path}", headers={"Prefer": "count=exact"})
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers["content-range"] == get.headers["content-range"]
-    assert secret.head("/rest/v1/rpc/add_author?author=x").status_code == 405
-    assert secret.head("/rest/v1/rpc/nope").status_code == 404
+        # Of rows that nobody wrote the length is not known, and 0 would be wrong.
+        assert "content-length" not in head.headers
+    assert "content-length" not in secret.head("/rest/v1/").headers
+    for path, status in (("rpc/add_author?author=x", 405), ("rpc/nope", 404), ("books?id=eq.x", 400)):
+        head, get = secret.head(f"/rest/v1/{path}"), secret.get(f"/rest/v1/{path}")
+        assert (head.status_code, head.content) == (status, b"")
+        if status != 405:
+            assert head.headers["content-length"] == get.headers["content-length"]
 
 
 def test_functions_are_chosen_by_their_arguments(secret: httpx.Client) -> None:
@@ -245,6 +253,26 @@ def test_functions_are_chosen_by_their_arguments(secret: httpx.Client) -> None:
     assert (page.status_code, page.json(), page.headers["content-range"]) == (206, [5, 6], "4-5/9")
     assert secret.post("/rest/v1/rpc/echo_char", json={"value": "whole"}).json() == "whole"
     assert secret.put("/rest/v1/rpc/numbers", json={}).json()["code"] == "PGRST101"
+
+
+def test_of_several_orders_the_first_counts(secret: httpx.Client) -> None:
+    ordered = secret.get("/rest/v1/books?select=id&id=in.(1,2,3)&order=id.desc&order=id.asc")
+    assert [row["id"] for row in ordered.json()] == [3, 2, 1]
+
+
+def test_a_name_without_a_value_says_nothing(secret: httpx.Client) -> None:
+    assert secret.get("/rest/v1/books?select=id&id=eq.1&order&nope&select").json() == [{"id": 1}]
+    assert secret.get("/rest/v1/rpc/add_numbers?a=2&b&nope").json() == 3
+    assert secret.get("/rest/v1/books?id=eq.1&nope=").status_code == 400
+
+
+def test_an_argument_that_begins_as_a_condition_is_read_as_one(secret: httpx.Client) -> None:
+    def said(value: str) -> object:
+        answer = secret.get("/rest/v1/rpc/echo_char", params={"value": value})
+        return answer.json() if answer.is_success else answer.json()["code"]
+
+    assert [said(value) for value in ("in", "is it", "nothing.x", "like")] == ["in", "is it", "nothing.x", "like"]
+    assert [said(value) for value in ("in.side", "is.it", "not.me")] == ["PGRST100"] * 3
 
 
 def test_a_function_chooses_its_answer(secret: httpx.Client) -> None:
@@ -293,6 +321,12 @@ def test_rows_in_other_forms(secret: httpx.Client) -> None:
     body = 'title,pages\n"a ""b"", c",3\nd,NULL\n'
     made = secret.post("/rest/v1/books?select=title,pages", content=body, headers=csv)
     assert made.json() == [{"title": 'a "b", c', "pages": 3}, {"title": "d", "pages": None}]
+    # The names of columns in the address are for JSON alone.
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Prefer": "return=representation"}
+    for content, headers in (("title,pages\nnamed,4\n", csv), ("title=named&pages=4", form)):
+        made = secret.post("/rest/v1/books?columns=title&select=title,pages", content=content, headers=headers)
+        assert made.json() == [{"title": "named", "pages": 4}]
+        assert secret.delete("/rest/v1/books?title=eq.named").status_code == 204
     long = "x" * 2_000_000 + '""' * 1_000_000
     row = f'id,owner,body\n77,NULL,"{long}"\n'
     assert secret.post("/rest/v1/notes?select=body", content=row, headers=csv).json() == [
