@@ -1,8 +1,8 @@
 """A team's hour in some minutes: trainers record over HTTP through one server, while many dashboards are open.
 
-First quietly, with one trainer and one dashboard of each kind, then under the load. What must hold: nothing is lost or
-doubled, a log call costs what it did, and the p99 of a page's reads is at most twice the quiet one. With `--proxy`, all
-of it goes through nginx or Caddy of this machine, by TLS.
+First quietly, with one trainer and one dashboard of each kind, then under the load, each trainer at the same pace and
+for as long. What must hold: nothing is lost or doubled, a log call costs what it did, and the p99 of a page's reads is
+at most twice the quiet one. With `--proxy`, all of it goes through nginx or Caddy of this machine, by TLS.
 
 Trainers, dashboards, server and Postgres share one machine here; on a site only the last two do. So they are the ones
 that come first for the processor, and the processor time of each is shown.
@@ -117,7 +117,7 @@ class Load:
         self._opened = 0
         self._make_members()
 
-    def measure(self, *, trainers: int, dashboards: int, seconds: float, share: float = 1.0) -> Measured:
+    def measure(self, *, trainers: int, dashboards: int, seconds: float, share: float) -> Measured:
         """Record and look at once; `share` is the part of an hour that each trainer records."""
         tasks = [self._task(number, seconds, share) for number in range(trainers)]
         self._opened += trainers
@@ -345,12 +345,9 @@ def main() -> None:
     options = parse()
     with serve(options.proxy) as server, temporary_folder() as folder:
         load = Load(server, folder)
-        # At the same pace, for a fifth of the time.
-        part = options.seconds / 5
-        quiet = load.measure(trainers=1, dashboards=2, seconds=part, share=options.share / 5)
-        loaded = load.measure(
-            trainers=options.trainers, dashboards=options.dashboards, seconds=options.seconds, share=options.share
-        )
+        task = {"seconds": options.seconds, "share": options.share}
+        quiet = load.measure(trainers=1, dashboards=2, **task)
+        loaded = load.measure(trainers=options.trainers, dashboards=options.dashboards, **task)
     if options.json:
         print(json.dumps({"quiet": quiet, "load": loaded}, indent=2))
     else:

@@ -21,8 +21,8 @@ from websockets.exceptions import WebSocketException
 
 # As in dashboard/src/live/refresher.ts.
 SHORTEST_PAUSE_SECONDS = 0.7
-SECOND_LOOK_SECONDS = 1.5
 REST = 4
+FRESH_SECONDS = 30.0
 # As in dashboard/src/live/line.ts.
 LOOK_ANYWAY_SECONDS = 60.0
 HEARTBEAT_SECONDS = 25.0
@@ -67,7 +67,7 @@ class Dashboard:
         self._task, self._client, self._token, self._run_id = task, client, token, run_id
         self._reads = list_reads() if run_id is None else run_reads(run_id)
         self._wanted = [asyncio.Event() for _ in self._reads]
-        self._later: set[asyncio.Task[None]] = set()
+        self._read_at = [0.0 for _ in self._reads]
         self.begin()
 
     def begin(self) -> None:
@@ -82,20 +82,22 @@ class Dashboard:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
             group.create_task(self._look_anyway())
-            for read, wanted in zip(self._reads, self._wanted, strict=True):
-                group.create_task(self._keep_reading(read, wanted))
+            for number in range(len(self._reads)):
+                group.create_task(self._keep_reading(number))
 
     async def _look_anyway(self) -> None:
         while True:
             await asyncio.sleep(LOOK_ANYWAY_SECONDS)
-            self._look()
+            self._look(FRESH_SECONDS)
 
-    def _look(self) -> None:
-        for wanted in self._wanted:
-            wanted.set()
+    def _look(self, fresh_seconds: float = 0.0) -> None:
+        for wanted, read_at in zip(self._wanted, self._read_at, strict=True):
+            if time.monotonic() - read_at >= fresh_seconds:
+                wanted.set()
 
-    async def _keep_reading(self, read: Read, wanted: asyncio.Event) -> None:
-        method, path, body, headers = read
+    async def _keep_reading(self, number: int) -> None:
+        wanted = self._wanted[number]
+        method, path, body, headers = self._reads[number]
         name = path.partition("?")[0].removeprefix("/rest/v1/").removeprefix("rpc/")
         headers = {"apikey": self._task["key"], "Authorization": f"Bearer {self._token}", **headers}
         while True:
@@ -110,6 +112,7 @@ class Dashboard:
                 self.failures.append(f"{name}: {error!r}")
             took = time.perf_counter() - began
             self.read_ms[name].append(took * 1000)
+            self._read_at[number] = time.monotonic()
             await asyncio.sleep(max(SHORTEST_PAUSE_SECONDS, REST * took))
 
     async def _listen(self) -> None:
@@ -141,17 +144,7 @@ class Dashboard:
                 run_id = message["payload"]["data"]["record"]["training_run_id"]
                 if self._run_id in (None, run_id):
                     self.signals += 1
-                    self._look_twice()
-
-    def _look_twice(self) -> None:
-        self._look()
-        later = asyncio.create_task(self._look_later())
-        self._later.add(later)
-        later.add_done_callback(self._later.discard)
-
-    async def _look_later(self) -> None:
-        await asyncio.sleep(SECOND_LOOK_SECONDS)
-        self._look()
+                    self._look()
 
 
 async def sign_in(client: httpx.AsyncClient, task: dict[str, Any], email: str) -> str:

@@ -137,7 +137,7 @@ export function AccessProvider({ config, children }: { config: Config; children:
       if (isSwitch) queryClient.clear();
       setAccess({ config, person, stranger: stranger.current, linkError });
       if (isSwitch) line.reopen();
-      else watch();
+      else watch(config);
     };
     const started = useLink().then(async (error) => {
       linkError = error;

@@ -1,4 +1,5 @@
 /** The page's live line: a channel of Supabase Realtime, open while the tab is visible. */
+import type { Config } from "@/config.ts";
 import { supabase } from "@/supabase.ts";
 import { type Channel, LiveLine } from "./line.ts";
 import { queryClient, refresher } from "./query.ts";
@@ -24,12 +25,15 @@ function openChannel(changed: (run: string | null) => void, heard: (isSubscribed
   };
 }
 
+/** Whether the server tells of a change again when no more have come for a while; Supabase Realtime does not. */
+let isFollowedUp = false;
+
 export const line = new LiveLine({
   isHidden: () => document.hidden,
   open: openChannel,
-  changed: (run) => refresher.changed(run),
+  changed: (run) => refresher.changed(run, { isFollowedUp }),
   everything: () => refresher.everything(),
-  anyway: () => refresher.once(),
+  anyway: () => refresher.anyway(),
   rested() {
     refresher.rest();
     void queryClient.cancelQueries();
@@ -37,7 +41,8 @@ export const line = new LiveLine({
 });
 
 /** Listen while the tab is visible, and catch up when it becomes visible again. */
-export function watch(): void {
+export function watch({ embedded }: Config): void {
+  isFollowedUp = embedded;
   document.addEventListener("visibilitychange", () => (document.hidden ? line.rest() : line.open()));
   addEventListener("online", () => line.open());
   line.open();

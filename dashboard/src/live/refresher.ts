@@ -1,8 +1,9 @@
 /**
  * Decides which queries to read again, and when, after the record changed.
  *
- * A signal says that a run changed; the writes of the second after it send none, so each is followed by a second look.
- * A query that took long is read again less often, so that watching never becomes the load.
+ * A signal says that a run changed; the writes of the second after it send none, so each is followed by a second look,
+ * unless the server follows up itself. A query that took long is read again less often, so that watching never becomes
+ * the load.
  */
 import type { Query, QueryClient } from "@tanstack/react-query";
 
@@ -11,6 +12,8 @@ export type Subject = string | null | "*";
 
 const SECOND_LOOK_MS = 1_500;
 const SHORTEST_PAUSE_MS = 700;
+/** What was read within this time need not be read because a signal may have been lost. */
+const FRESH_MS = 30_000;
 /** A query rests this many times as long as it took. */
 const REST = 4;
 
@@ -26,9 +29,11 @@ export class Refresher {
     this.#durations.set(hash, milliseconds);
   }
 
-  /** Read again what shows this run, now and once more when the second after the signal is over. */
-  changed(run: string | null): void {
-    this.#refreshTwice((subject) => subject === "*" || subject === run);
+  /** Read again what shows this run, and once more when the second after the signal is over, unless told then. */
+  changed(run: string | null, { isFollowedUp = false } = {}): void {
+    const matches = (subject: Subject) => subject === "*" || subject === run;
+    if (isFollowedUp) this.#refresh(matches);
+    else this.#refreshTwice(matches);
   }
 
   /** Forget what was to be read again: nobody looks. */
@@ -43,9 +48,9 @@ export class Refresher {
     this.#refreshTwice(() => true);
   }
 
-  /** Read everything again, once. */
-  once(): void {
-    this.#refresh(() => true);
+  /** Read again what has not been read for a while. */
+  anyway(): void {
+    this.#refresh(() => true, FRESH_MS);
   }
 
   #refreshTwice(matches: (subject: Subject) => boolean): void {
@@ -57,10 +62,11 @@ export class Refresher {
     this.#secondLooks.add(secondLook);
   }
 
-  #refresh(matches: (subject: Subject) => boolean): void {
+  #refresh(matches: (subject: Subject) => boolean, freshMs = 0): void {
     for (const query of this.client.getQueryCache().findAll({ type: "active" })) {
       const subject = query.meta?.subject as Subject | undefined;
-      if (subject !== undefined && matches(subject)) this.#schedule(query);
+      const isFresh = Date.now() - query.state.dataUpdatedAt < freshMs;
+      if (subject !== undefined && matches(subject) && !isFresh) this.#schedule(query);
     }
   }
 

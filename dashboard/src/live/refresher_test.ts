@@ -74,6 +74,38 @@ Deno.test("two changes in one tick are one reading, and one more when the second
   strictEqual(page.reads.one, 3);
 });
 
+Deno.test("a change that the server follows up is read once each time that it is told", async () => {
+  using clock = new FakeClock();
+  using page = new Page();
+  page.show("one", "run 1");
+  await shown(clock);
+
+  page.refresher.changed("run 1", { isFollowedUp: true });
+  await clock.pass(20_000);
+  strictEqual(page.reads.one, 2);
+  page.refresher.changed("run 1", { isFollowedUp: true });
+  await clock.pass(20_000);
+  strictEqual(page.reads.one, 3);
+});
+
+Deno.test("what was read a moment ago is not read because a signal may have been lost", async () => {
+  using clock = new FakeClock();
+  using page = new Page();
+  page.show("one", "run 1");
+  page.show("other", "run 2");
+  await shown(clock);
+  page.refresher.changed("run 1", { isFollowedUp: true });
+  await clock.pass(20_000);
+
+  page.refresher.anyway();
+  await clock.pass(10_000);
+  deepStrictEqual(page.reads, { one: 2, other: 2 });
+  await clock.pass(5_000);
+  page.refresher.anyway();
+  await clock.pass(10_000);
+  deepStrictEqual(page.reads, { one: 3, other: 2 });
+});
+
 Deno.test("a slow query is read again less often, however often its run changes", async () => {
   using clock = new FakeClock();
   using page = new Page();

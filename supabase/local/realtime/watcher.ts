@@ -11,6 +11,11 @@ const INTERVAL_MS = 400;
 const APART_MS = 50;
 /** also where the server is busy, now and then. */
 const FURTHEST_APART_MS = 2000;
+/**
+ * What happens within a second after a mark makes none. So a change is told again when no more have come for a while, and
+ * whoever listens need not look a second time by itself.
+ */
+const SETTLED_MS = 2000;
 /** A mark is dated when it is made and seen when its transaction ends; transactions longer than this are rare. */
 const LOOK_BACK = "5 minutes";
 
@@ -33,6 +38,8 @@ export class ActivityWatcher {
   /** When each row of the last few minutes was marked, as of the last look; null while nobody listens. */
   #marks: Map<string, string> | null = null;
   #lookedAt: string | null = null;
+  /** When each row was last seen changed that is to be told again. */
+  readonly #unsettled = new Map<string, number>();
   #firstLook: Promise<unknown> | undefined;
   #looping = false;
   #failing = false;
@@ -66,7 +73,7 @@ export class ActivityWatcher {
       try {
         if (performance.now() >= lookAt) {
           lookAt = performance.now() + INTERVAL_MS;
-          const changed = await this.#look();
+          const changed = this.#followUp(await this.#look());
           for (const ear of this.#ears.values()) for (const id of changed) ear.changed.add(id);
         }
         await this.#tellNext();
@@ -79,6 +86,7 @@ export class ActivityWatcher {
     }
     this.#looping = false;
     this.#marks = this.#lookedAt = null;
+    this.#unsettled.clear();
   }
 
   /** Read the marks and return the rows whose mark is another than at the last look. */
@@ -93,6 +101,15 @@ export class ActivityWatcher {
     this.#lookedAt = rows[0].now;
     this.#marks = marks;
     return before === null ? [] : [...marks].filter(([id, at]) => before.get(id) !== at).map(([id]) => id);
+  }
+
+  /** Return what changed, and what changed a while ago and not since. */
+  #followUp(changed: string[]): string[] {
+    const now = performance.now();
+    for (const id of changed) this.#unsettled.set(id, now);
+    const settled = [...this.#unsettled].filter(([, at]) => now - at >= SETTLED_MS).map(([id]) => id);
+    for (const id of settled) this.#unsettled.delete(id);
+    return [...changed, ...settled];
   }
 
   /** Tell the listener that was told longest ago, if the server has time for what it will read. */

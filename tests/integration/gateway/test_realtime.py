@@ -445,6 +445,29 @@ def test_many_listeners_are_told_of_the_last_change_and_not_of_every_one(
     assert told < listeners * changes / 4
 
 
+def test_a_change_is_told_again_when_no_more_have_come_for_a_while(
+    browse: Callable[..., Browser], sql: psycopg.Connection
+) -> None:
+    run = new_run(sql)
+    browser = browse().joined()
+    mark(sql, run)
+    began = time.monotonic()
+    assert browser.changed_run() == run
+    # Marked all the time, it is told all the time, and not of what has settled.
+    while time.monotonic() < began + 3:
+        time.sleep(0.3)
+        mark(sql, run)
+    (last,) = sql.execute("select to_jsonb(changed_at) from public.activity where training_run_id = %s", [run])
+    while browser.next("change")["new"]["changed_at"] != last[0]:
+        pass
+    # What was written within a second after the last mark made none.
+    told_at = time.monotonic()
+    assert browser.next("change")["new"]["changed_at"] == last[0]
+    assert time.monotonic() - told_at > 1
+    with pytest.raises(queue.Empty):
+        browser.next("change", seconds=4)
+
+
 def test_on_a_busy_server_listeners_are_told_less_often_but_each_in_its_turn(
     own_gateway: Gateway, sql: psycopg.Connection
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import httpx
@@ -73,6 +74,8 @@ def test_what_is_recorded_is_told_to_members_and_of_public_runs_to_visitors(runn
     assert visitor.runs_until(public) == [public]
     assert public in owner.runs_until(public)
 
+    # What has changed is told again when it has settled, and then to whoever may see it.
+    time.sleep(4)
     insert(report, "members", {"user_id": newcomer["user"]["id"], "role": "viewer"})
     later = insert(report, "training_runs", {"name": "for members"})["id"]
     told = stranger.runs_until(later)
