@@ -203,6 +203,9 @@ def _begin_together(client: Client, root: Path, request: StartRequest, here: Run
 
 def _resume(client: Client, request: StartRequest, here: RunState, row: dict[str, Any]) -> Beginning:
     run_id = str(row["id"])
+    if here.endings:
+        # Delivered after the run was resumed, they would end it again. Delivered twice, they change nothing.
+        client.rpc("ingest", {"batch": {"training_runs": here.endings}})
     params: dict[str, Any] = {
         "run_id": run_id,
         "change_id": request.launch_id,

@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from openmanus_rl.spool.spools import Spool, find_spools
 
 __all__ = ["RunState", "forget_old_runs", "local_state", "note_delivered", "rewind_locally"]
 
-_LINES_THAT_COUNT = (b'["training_steps",', b'["metrics",', b'["rollouts",')
+_LINES_THAT_COUNT = (b'["training_steps",', b'["metrics",', b'["rollouts",', b'["training_runs",')
 _LOCK_SECONDS = 2.0
 _LAUNCHES_KEPT = 100
 # Well beyond the time after which anyone resumes a run. The newest are kept in any case: a clock may be wrong.
@@ -62,6 +63,8 @@ class RunState:
     """Whether this machine has recorded the run at all."""
     is_left: bool = False
     """Whether it was recorded by a process of this machine that has ended."""
+    endings: tuple[Mapping[str, Any], ...] = ()
+    """Records that say how processes ended the run, oldest first, as far as they are not delivered."""
 
     @property
     def next_step(self) -> int:
@@ -85,6 +88,7 @@ class RunState:
             episode=_highest(self.episode, other.episode),
             is_known=self.is_known or other.is_known,
             is_left=self.is_left or other.is_left,
+            endings=tuple(sorted((*self.endings, *other.endings), key=lambda one: str(one["finished_at"]))),
         )
 
 
@@ -154,20 +158,24 @@ def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
     step: int | None = None
     metric_step: int | None = None
     episode: int | None = None
+    endings: list[Mapping[str, Any]] = []
     for line in lines:
         if not line.startswith(_LINES_THAT_COUNT):
             continue
         try:
-            kind, _, record = orjson.loads(line)
+            kind, at, record = orjson.loads(line)
         except ValueError:
             continue  # Half a line, or a damaged one.
         if kind == "metrics":
             metric_step = _highest(metric_step, record["step"])
         elif kind == "rollouts":
             episode = _highest(episode, record.get("episode_number"))
+        elif kind == "training_runs":
+            if record.get("status", "running") not in ("pending", "running"):
+                endings.append({"finished_at": datetime.fromtimestamp(at, UTC).isoformat(), **record})
         elif _is_completed(record):
             step = _highest(step, record.get("step"))
-    return RunState(rewinds, step, metric_step, episode)
+    return RunState(rewinds, step, metric_step, episode, endings=tuple(endings))
 
 
 def _undelivered_lines(spool: Spool) -> Iterator[bytes]:
