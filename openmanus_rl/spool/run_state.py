@@ -25,14 +25,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.records.ids import is_derived
+from openmanus_rl.records.ids import creation_change_id, is_derived
 from openmanus_rl.spool.files import is_alive, lock_file, segment_path
 from openmanus_rl.spool.spools import Spool, find_spools
 
@@ -63,8 +62,8 @@ class RunState:
     """Whether this machine has recorded the run at all."""
     is_left: bool = False
     """Whether it was recorded by a process of this machine that has ended."""
-    endings: tuple[Mapping[str, Any], ...] = ()
-    """Records that say how processes ended the run, oldest first, as far as they are not delivered."""
+    changes: tuple[tuple[float, Mapping[str, Any]], ...] = ()
+    """Records by which processes ended the run or went on with it, each with its time, that are not delivered."""
 
     @property
     def next_step(self) -> int:
@@ -77,6 +76,11 @@ class RunState:
         """Return a number above those of all episodes."""
         return 0 if self.episode is None else self.episode + 1
 
+    @property
+    def may_go_on(self) -> bool:
+        """Return whether the run was ended by what is not delivered, in a way that does not tell what comes after."""
+        return bool(self.changes) and self.changes[-1][1]["status"] not in ("running", "completed")
+
     def joined(self, other: RunState) -> RunState:
         """Combine two states. Steps of the earlier timeline count up to where the later one was rewound to."""
         earlier, later = sorted((self, other), key=lambda one: len(one.rewinds))
@@ -88,7 +92,7 @@ class RunState:
             episode=_highest(self.episode, other.episode),
             is_known=self.is_known or other.is_known,
             is_left=self.is_left or other.is_left,
-            endings=tuple(sorted((*self.endings, *other.endings), key=lambda one: str(one["finished_at"]))),
+            changes=tuple(sorted((*self.changes, *other.changes), key=lambda change: change[0])),
         )
 
 
@@ -158,7 +162,7 @@ def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
     step: int | None = None
     metric_step: int | None = None
     episode: int | None = None
-    endings: list[Mapping[str, Any]] = []
+    changes: list[tuple[float, Mapping[str, Any]]] = []
     for line in lines:
         if not line.startswith(_LINES_THAT_COUNT):
             continue
@@ -171,11 +175,11 @@ def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
         elif kind == "rollouts":
             episode = _highest(episode, record.get("episode_number"))
         elif kind == "training_runs":
-            if record.get("status", "running") not in ("pending", "running"):
-                endings.append({"finished_at": datetime.fromtimestamp(at, UTC).isoformat(), **record})
+            if "status" in record and record.get("status_change_id") != creation_change_id(record["id"]):
+                changes.append((at, record))
         elif _is_completed(record):
             step = _highest(step, record.get("step"))
-    return RunState(rewinds, step, metric_step, episode, endings=tuple(endings))
+    return RunState(rewinds, step, metric_step, episode, changes=tuple(changes))
 
 
 def _undelivered_lines(spool: Spool) -> Iterator[bytes]:
