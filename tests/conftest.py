@@ -139,7 +139,7 @@ def stack(
         return
     with ExitStack() as opened:
         if program := _given.get("OPENMANUS_RL_TEST_PROXY"):
-            yield _proxied_stack(opened, program, home)
+            yield _proxied_stack(opened, program, home, one_at_a_time)
             return
         env, options = clean_env(OPENMANUS_RL_HOME=str(home)), []
         with one_at_a_time():
@@ -229,7 +229,9 @@ def _given_stack(home: Path) -> RunningStack:
     return _stack(_given, home)
 
 
-def _proxied_stack(opened: ExitStack, program: str, home: Path) -> RunningStack:
+def _proxied_stack(
+    opened: ExitStack, program: str, home: Path, one_at_a_time: Callable[[], AbstractContextManager[None]]
+) -> RunningStack:
     """Start a server and its proxy; of the environment, only the way through the proxy is known."""
     folder = home.parent / "proxy"
     folder.mkdir()
@@ -246,12 +248,13 @@ def _proxied_stack(opened: ExitStack, program: str, home: Path) -> RunningStack:
     port, server_port = free_port(), free_port()
     url, env = f"https://{name}:{port}", clean_env(OPENMANUS_RL_HOME=str(home))
     command = [sys.executable, "-m", "openmanus_rl", "serve", "--public-url", url, "--port", str(server_port)]
-    server = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.DEVNULL)
-    opened.callback(server.wait)
-    opened.callback(server.terminate)
-    while (info := find_running(Home(home))) is None:
-        assert server.poll() is None, f"{' '.join(command)} ended"
-        time.sleep(0.2)
+    with one_at_a_time():
+        server = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.DEVNULL)
+        opened.callback(server.wait)
+        opened.callback(server.terminate)
+        while (info := find_running(Home(home))) is None:
+            assert server.poll() is None, f"{' '.join(command)} ended"
+            time.sleep(0.2)
     proxy = Proxy(program, folder / program, port=port, server_port=server_port, name=name, address=address)
     opened.callback(proxy.stop)
     proxy.start()
