@@ -28,7 +28,7 @@ import pytest
 from openmanus_rl.local.home import Home
 from openmanus_rl.local.launch import find_running
 from tests.support.postgres_server import Server
-from tests.support.proxies import Proxy, free_port, make_certificate
+from tests.support.proxies import Proxy, free_port, make_certificate, own_name
 
 SUPABASE_CLI_VERSION = "3.1.0"
 POSTGRES_17_VERSION = "17.10.0-beta.17"
@@ -57,6 +57,8 @@ class RunningStack:
     database_url: str
     home: Path
     env: dict[str, str]
+    # Of the proxy that it stands behind; the key lies beside it.
+    certificate: Path | None = None
 
 
 def clean_env(**settings: str) -> dict[str, str]:
@@ -137,7 +139,7 @@ def stack(
         return
     with ExitStack() as opened:
         if program := _given.get("OPENMANUS_RL_TEST_PROXY"):
-            yield _proxied_stack(opened, program, home)
+            yield _proxied_stack(opened, program, home, one_at_a_time)
             return
         env, options = clean_env(OPENMANUS_RL_HOME=str(home)), []
         with one_at_a_time():
@@ -227,30 +229,41 @@ def _given_stack(home: Path) -> RunningStack:
     return _stack(_given, home)
 
 
-def _proxied_stack(opened: ExitStack, program: str, home: Path) -> RunningStack:
+def _proxied_stack(
+    opened: ExitStack, program: str, home: Path, one_at_a_time: Callable[[], AbstractContextManager[None]]
+) -> RunningStack:
     """Start a server and its proxy; of the environment, only the way through the proxy is known."""
     folder = home.parent / "proxy"
     folder.mkdir()
     # For every program that a test starts, beside the authorities that it trusts already.
     trusted = Path(os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile or os.devnull)
-    (folder / "trusted.pem").write_bytes(trusted.read_bytes() + make_certificate(folder).read_bytes())
-    opened.enter_context(pytest.MonkeyPatch.context()).setenv("SSL_CERT_FILE", str(folder / "trusted.pem"))
+    # Not called localhost: clients make exceptions for servers on their own machine.
+    name, address = own_name()
+    certificate = make_certificate(folder, name)
+    (folder / "trusted.pem").write_bytes(trusted.read_bytes() + certificate.read_bytes())
+    patch = opened.enter_context(pytest.MonkeyPatch.context())
+    patch.setenv("SSL_CERT_FILE", str(folder / "trusted.pem"))
+    for variable in ("NO_PROXY", "no_proxy"):
+        patch.setenv(variable, name, prepend=",")
     port, server_port = free_port(), free_port()
-    url, env = f"https://localhost:{port}", clean_env(OPENMANUS_RL_HOME=str(home))
+    url, env = f"https://{name}:{port}", clean_env(OPENMANUS_RL_HOME=str(home))
     command = [sys.executable, "-m", "openmanus_rl", "serve", "--public-url", url, "--port", str(server_port)]
-    server = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.DEVNULL)
-    opened.callback(server.wait)
-    opened.callback(server.terminate)
-    while (info := find_running(Home(home))) is None:
-        assert server.poll() is None, f"{' '.join(command)} ended"
-        time.sleep(0.2)
-    proxy = Proxy(program, folder / program, port=port, server_port=server_port)
+    with one_at_a_time():
+        server = subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.DEVNULL)
+        opened.callback(server.wait)
+        opened.callback(server.terminate)
+        while (info := find_running(Home(home))) is None:
+            assert server.poll() is None, f"{' '.join(command)} ended"
+            time.sleep(0.2)
+    proxy = Proxy(program, folder / program, port=port, server_port=server_port, name=name, address=address)
     opened.callback(proxy.stop)
     proxy.start()
     names = {"SUPABASE_ANON_KEY": info.publishable_key, "SUPABASE_SERVICE_ROLE_KEY": info.secret_key}
     stack = _stack({"SUPABASE_URL": url, "DATABASE_URL": info.database_url, **names}, home)
-    elsewhere = {"OPENMANUS_RL_HOME": str(folder / "elsewhere")}
-    return replace(stack, env={name: value for name, value in stack.env.items() if name != "DATABASE_URL"} | elsewhere)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    env = {name: value for name, value in stack.env.items() if name != "DATABASE_URL"}
+    return replace(stack, env=env | {"OPENMANUS_RL_HOME": str(elsewhere)}, certificate=certificate)
 
 
 def _stack(values: dict[str, str], home: Path) -> RunningStack:

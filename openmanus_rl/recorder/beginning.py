@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,7 +79,7 @@ class Beginning:
     next_step: int = 0
     next_episode: int = 0
     resumed_by: str | None = None
-    """The launch id under which the database resumed the run; None if it did not."""
+    """The launch id under which the run was resumed by the database, or by this machine if it knows that it ended."""
     is_new: bool = False
     """Whether the run cannot have existed before this launch."""
     row: Mapping[str, Any] | None = None
@@ -116,7 +117,11 @@ def _by_this_machine(root: Path, request: StartRequest, here: RunState, *, is_ne
     if request.rewind_to is not None and here.is_known:
         to_step = None if request.rewind_to == "last" else request.rewind_to
         here = rewind_locally(root, request.run_id, to_step, launch_id=request.launch_id)
-    return Beginning(request.run_id, here.rewinds, here.next_step, here.next_episode, is_new=is_new)
+    # What has failed, for one, does not complete, unless it goes on in between.
+    resumed_by = request.launch_id if here.may_go_on else None
+    return Beginning(
+        request.run_id, here.rewinds, here.next_step, here.next_episode, resumed_by=resumed_by, is_new=is_new
+    )
 
 
 def _without_answer(root: Path, request: StartRequest, error: OpenManusError) -> Beginning:
@@ -203,6 +208,9 @@ def _begin_together(client: Client, root: Path, request: StartRequest, here: Run
 
 def _resume(client: Client, request: StartRequest, here: RunState, row: dict[str, Any]) -> Beginning:
     run_id = str(row["id"])
+    if here.changes:
+        # Delivered after the run was resumed, they would end it again. Delivered twice, they change nothing.
+        client.rpc("ingest", {"batch": {"training_runs": [_dated(at, record) for at, record in here.changes]}})
     params: dict[str, Any] = {
         "run_id": run_id,
         "change_id": request.launch_id,
@@ -225,6 +233,11 @@ def _resume(client: Client, request: StartRequest, here: RunState, row: dict[str
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadResponse(f"resume run {run_id}: the answer does not say where it is") from error
+
+
+def _dated(at: float, record: Mapping[str, Any]) -> dict[str, Any]:
+    is_end = record["status"] != "running"
+    return {**record, **({"finished_at": datetime.fromtimestamp(at, UTC).isoformat()} if is_end else {})}
 
 
 def _it_is_there(request: StartRequest) -> ConflictError:

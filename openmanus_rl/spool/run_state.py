@@ -31,13 +31,13 @@ from typing import Any
 import orjson
 
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.records.ids import is_derived
+from openmanus_rl.records.ids import creation_change_id, is_derived
 from openmanus_rl.spool.files import is_alive, lock_file, segment_path
 from openmanus_rl.spool.spools import Spool, find_spools
 
 __all__ = ["RunState", "forget_old_runs", "local_state", "note_delivered", "rewind_locally"]
 
-_LINES_THAT_COUNT = (b'["training_steps",', b'["metrics",', b'["rollouts",')
+_LINES_THAT_COUNT = (b'["training_steps",', b'["metrics",', b'["rollouts",', b'["training_runs",')
 _LOCK_SECONDS = 2.0
 _LAUNCHES_KEPT = 100
 # Well beyond the time after which anyone resumes a run. The newest are kept in any case: a clock may be wrong.
@@ -62,6 +62,8 @@ class RunState:
     """Whether this machine has recorded the run at all."""
     is_left: bool = False
     """Whether it was recorded by a process of this machine that has ended."""
+    changes: tuple[tuple[float, Mapping[str, Any]], ...] = ()
+    """Records by which processes ended the run or went on with it, each with its time, that are not delivered."""
 
     @property
     def next_step(self) -> int:
@@ -74,6 +76,11 @@ class RunState:
         """Return a number above those of all episodes."""
         return 0 if self.episode is None else self.episode + 1
 
+    @property
+    def may_go_on(self) -> bool:
+        """Return whether the run was ended by what is not delivered, in a way that does not tell what comes after."""
+        return bool(self.changes) and self.changes[-1][1]["status"] not in ("running", "completed")
+
     def joined(self, other: RunState) -> RunState:
         """Combine two states. Steps of the earlier timeline count up to where the later one was rewound to."""
         earlier, later = sorted((self, other), key=lambda one: len(one.rewinds))
@@ -85,6 +92,7 @@ class RunState:
             episode=_highest(self.episode, other.episode),
             is_known=self.is_known or other.is_known,
             is_left=self.is_left or other.is_left,
+            changes=tuple(sorted((*self.changes, *other.changes), key=lambda change: change[0])),
         )
 
 
@@ -154,20 +162,24 @@ def _state_of(lines: Iterable[bytes], rewinds: tuple[int, ...]) -> RunState:
     step: int | None = None
     metric_step: int | None = None
     episode: int | None = None
+    changes: list[tuple[float, Mapping[str, Any]]] = []
     for line in lines:
         if not line.startswith(_LINES_THAT_COUNT):
             continue
         try:
-            kind, _, record = orjson.loads(line)
+            kind, at, record = orjson.loads(line)
         except ValueError:
             continue  # Half a line, or a damaged one.
         if kind == "metrics":
             metric_step = _highest(metric_step, record["step"])
         elif kind == "rollouts":
             episode = _highest(episode, record.get("episode_number"))
+        elif kind == "training_runs":
+            if "status" in record and record.get("status_change_id") != creation_change_id(record["id"]):
+                changes.append((at, record))
         elif _is_completed(record):
             step = _highest(step, record.get("step"))
-    return RunState(rewinds, step, metric_step, episode)
+    return RunState(rewinds, step, metric_step, episode, changes=tuple(changes))
 
 
 def _undelivered_lines(spool: Spool) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""nginx and Caddy of Debian, with the configuration files of `deploy/`, on loopback."""
+"""nginx and Caddy of Debian, with the configuration files of `deploy/`, on this machine."""
 
 from __future__ import annotations
 
@@ -19,21 +19,41 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def make_certificate(folder: Path) -> Path:
-    """Make a certificate for localhost that is its own authority; the key lies beside it."""
+def own_name() -> tuple[str, str]:
+    """Return the name by which others may know this machine and its address, or else those of loopback."""
+    try:
+        name = socket.gethostname().lower()
+        return name, socket.gethostbyname(name)
+    except OSError:
+        return "localhost", "127.0.0.1"
+
+
+def make_certificate(folder: Path, name: str = "localhost") -> Path:
+    """Make a certificate for a name and for 127.0.0.1 that is its own authority; the key lies beside it."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    command += ["-days", "2", "-subj", "/CN=test", "-addext", f"subjectAltName=DNS:{name},IP:127.0.0.1"]
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem")]
     subprocess.run([*command, *files], check=True, capture_output=True)
     return folder / "certificate.pem"
 
 
 class Proxy:
-    """A proxy that passes https on `port` to a server's port."""
+    """A proxy that passes https on `port` of a name to a server's port."""
 
-    def __init__(self, program: str, folder: Path, *, port: int, server_port: int) -> None:
+    def __init__(
+        self,
+        program: str,
+        folder: Path,
+        *,
+        port: int,
+        server_port: int,
+        name: str = "localhost",
+        address: str = "127.0.0.1",
+    ) -> None:
         self.program = program
         self.port = port
+        self._name = name
+        self._address = address
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(exist_ok=True)
@@ -46,7 +66,7 @@ class Proxy:
         deadline = time.monotonic() + 30
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection((self._address, self.port), timeout=1).close()
                 return
             except OSError:
                 said = (self._folder / "log").read_text()
@@ -65,8 +85,8 @@ class Proxy:
 
     def _nginx(self, server_port: int) -> list[str]:
         site = (DEPLOY / "nginx.conf").read_text()
-        site = site.replace("listen 443 ssl;", f"listen 127.0.0.1:{self.port} ssl;")
-        site = site.replace("127.0.0.1:54321", f"127.0.0.1:{server_port}").replace("rl.example.org;", "localhost;")
+        site = site.replace("listen 443 ssl;", f"listen {self._address}:{self.port} ssl;")
+        site = site.replace("127.0.0.1:54321", f"127.0.0.1:{server_port}").replace("rl.example.org;", f"{self._name};")
         site = site.replace("/etc/ssl/rl.example.org.pem", str(self._folder.parent / "certificate.pem"))
         site = site.replace("/etc/ssl/rl.example.org.key", str(self._folder.parent / "key.pem"))
         folders = "".join(f"{kind}_temp_path {self._folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi"))
@@ -81,7 +101,7 @@ class Proxy:
     def _caddy(self, server_port: int) -> list[str]:
         site = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:54321", f"127.0.0.1:{server_port}")
         certificate = f"{self._folder.parent}/certificate.pem {self._folder.parent}/key.pem"
-        site = site.replace("rl.example.org {", f"https://localhost:{self.port} {{\n\ttls {certificate}")
+        site = site.replace("rl.example.org {", f"https://{self._name}:{self.port} {{\n\ttls {certificate}")
         config = self._folder / "Caddyfile"
-        config.write_text(f"{{\n\tadmin off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n}}\n{site}")
+        config.write_text(f"{{\n\tadmin off\n\tauto_https off\n\tdefault_bind {self._address}\n}}\n{site}")
         return ["caddy", "run", "--adapter", "caddyfile", "--config", str(config)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -220,6 +224,24 @@ def test_people_see_the_curve_the_comparison_and_where_to_look(cli: Any) -> None
     assert TrainingRunManager.get_run(run)["config"]["seed"] == 2
     rollout = done.out.rpartition("openmanus-rl rollouts show ")[2].split()[0]
     assert RewardManager.list_rewards(rollout).rows
+
+
+def test_its_agent_does_three_tasks_in_the_browser_one_of_them_wrong(stack: Any, tmp_path: Path) -> None:
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
+    command = [sys.executable, "-m", "openmanus_rl", "demo", "--rollouts", "--json"]
+    done = subprocess.run(command, env=stack.env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rollouts = json.loads(done.stdout)["rollouts"]
+    tasks = {TaskManager.get_task(rollout["task_id"])["external_id"]: rollout for rollout in rollouts}
+    assert {name: rollout["status"] for name, rollout in tasks.items()} == {
+        "count-open-orders": "success",
+        "ship-an-order": "success",
+        "find-what-is-out-of-stock": "failed",
+    }
+    for rollout in rollouts:
+        assert rollout["step_count"] >= 3
+        assert len(StorageManager.download_bytes("media", rollout["video_path"])) > 10_000
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ Fault = Callable[["Handler", bytes], None]
 
 
 class FaultySupabase:
-    """Passes requests on to a Supabase, or does what `fault` says instead."""
+    """Passes requests on to a Supabase, or does what `fault` says instead for those below a path."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, faulty_path: str) -> None:
         self.upstream = upstream
+        self.faulty_path = faulty_path
         self.fault: Fault | None = None
         self.requests = 0
         self.url = ""
@@ -29,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.server_state.requests += 1
-        if self.server_state.fault is not None:
+        if self.server_state.fault is not None and self.path.startswith(self.server_state.faulty_path):
             self.server_state.fault(self, body)
         else:
             self.answer(self.ask_upstream(body))
@@ -117,8 +118,8 @@ def refuse_large_bodies(handler: Handler, body: bytes) -> None:
 
 
 @contextmanager
-def faulty_supabase(upstream: str) -> Iterator[FaultySupabase]:
-    state = FaultySupabase(upstream)
+def faulty_supabase(upstream: str, faulty_path: str = "/") -> Iterator[FaultySupabase]:
+    state = FaultySupabase(upstream, faulty_path)
     handler = type("OneHandler", (Handler,), {"server_state": state})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

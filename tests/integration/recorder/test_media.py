@@ -227,8 +227,8 @@ def test_what_a_killed_process_had_recorded_arrives(query: Query, tmp_path: Path
 
 @pytest.fixture
 def server(stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySupabase]:
-    """A Supabase whose storage can be made to fail; records go straight to its Postgres."""
-    with faulty_supabase(stack.url) as state:
+    """A Supabase whose storage can be made to fail; records arrive, whichever way they go."""
+    with faulty_supabase(stack.url, "/storage/") as state:
         monkeypatch.setenv("SUPABASE_URL", state.url)
         monkeypatch.setenv("OPENMANUS_RL_REQUEST_TIMEOUT_SECONDS", "1")
         yield state

@@ -45,9 +45,9 @@ _BATCH_BYTES = 100_000
 
 
 @pytest.fixture
-def proxy(recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
+def proxy(stack: Any, recorder_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
     """A proxy before a Supabase of which only the HTTP address is known."""
-    with fault_proxy(recorder_env["SUPABASE_URL"]) as proxy:
+    with fault_proxy(recorder_env["SUPABASE_URL"], stack.certificate) as proxy:
         monkeypatch.setenv("SUPABASE_URL", proxy.url)
         monkeypatch.delenv("DATABASE_URL", raising=False)
         yield proxy

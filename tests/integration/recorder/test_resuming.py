@@ -316,6 +316,73 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.parametrize("how_it_ended", ["completed", "failed", "interrupted"])
+def test_an_end_that_arrives_when_the_run_goes_on_already_does_not_end_it(
+    server: FaultySupabase, query: Query, how_it_ended: str
+) -> None:
+    name = f"gone-on-{new_id()}"
+    run = start(name)
+    assert run.flush(timeout_seconds=30)
+    # The next process asks before the courier, which rests between deliveries, has brought the end of this one.
+    server.faulty_path = "/rest/v1/rpc/load_batch"
+    server.fault = faulty_server.broken
+    run.finish(how_it_ended, message="the first")
+    again = start(name)
+    server.fault = None
+    spools = spool_root(load_settings())
+    wait_until(lambda: len(list(find_spools(spools))) == 1)
+    assert again.flush(timeout_seconds=30), again.stats
+    assert query("select status from training_runs where id = %s", run.id) == [{"status": "running"}]
+    again.finish("failed", message="the second")
+    wait_until(lambda: not list(find_spools(spools)))
+    changes = query(
+        "select new_status, message from status_history where entity_id = %s order by changed_at, id", run.id
+    )
+    assert [(row["new_status"], row["message"]) for row in changes] == [
+        ("running", None), (how_it_ended, "the first"), ("running", None), ("failed", "the second"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_resumed", [False, True], ids=["delivered", "resumed before"])
+def test_a_run_that_failed_and_went_on_without_the_database_is_completed(query: Query, is_resumed: bool) -> None:
+    name = f"offline-{new_id()}"
+    settings = load_settings()
+
+    def deliver() -> None:
+        courier = Courier(spool_root(settings), connect=lambda: connect(settings))
+        courier.deliver()
+        courier.close()
+
+    def changes() -> list[str]:
+        rows = query("select new_status from status_history where entity_id = %s order by changed_at, id", run.id)
+        return [row["new_status"] for row in rows]
+
+    if is_resumed:
+        # So that the database knows the run.
+        first = start(name)
+        assert first.flush(timeout_seconds=30)
+    for status in ("failed", "completed"):
+        run = start(name, mode="offline")
+        with run.step(run.next_step):
+            pass
+        run.finish(status)
+    expected = ["running", "failed", "running", "completed"]
+    if is_resumed:
+        again = start(name)
+        deliver()
+        assert again.flush(timeout_seconds=30), again.stats
+        expected.append("running")
+        assert changes() == expected
+        again.finish("failed")
+        first.leave()
+        wait_until(lambda: not list(find_spools(spool_root(settings))))
+        expected.append("failed")
+    else:
+        deliver()
+    assert changes() == expected
+    assert list(find_spools(spool_root(settings))) == []
+
+
 def test_a_rewind_needs_the_database(server: FaultySupabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENMANUS_RL_RETRY_LIMIT_SECONDS", "0")
     server.fault = faulty_server.broken

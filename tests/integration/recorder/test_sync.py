@@ -8,6 +8,7 @@ import shutil
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,9 +157,9 @@ def test_a_later_copy_brings_what_came_since_though_an_earlier_one_is_kept_for_i
 
 
 def test_a_connection_that_is_cut_off_again_and_again_does_not_end_it(
-    command: Command, query: Query, monkeypatch: pytest.MonkeyPatch
+    command: Command, query: Query, stack: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with fault_proxy(os.environ["SUPABASE_URL"]) as proxy:
+    with fault_proxy(os.environ["SUPABASE_URL"], stack.certificate) as proxy:
         monkeypatch.setenv("SUPABASE_URL", proxy.url)
         monkeypatch.delenv("DATABASE_URL", raising=False)
         monkeypatch.setattr("openmanus_rl.cli.sync._PAUSE_SECONDS", 0.01)

@@ -15,7 +15,7 @@ import pytest
 from openmanus_rl.delivery.courier import Courier
 from openmanus_rl.delivery.route import Route
 from openmanus_rl.errors import LocalFileError
-from openmanus_rl.records.ids import NAMESPACE, new_id
+from openmanus_rl.records.ids import NAMESPACE, creation_change_id, new_id
 from openmanus_rl.spool import run_state
 from openmanus_rl.spool.files import lock_file, segment_path
 from openmanus_rl.spool.run_state import RunState, forget_old_runs, local_state, note_delivered, rewind_locally
@@ -73,6 +73,20 @@ def test_a_run_is_known_while_it_waits_and_after_it_was_delivered(tmp_path: Path
     assert local_state(tmp_path, RUN) == left
     assert local_state(tmp_path, RUN, undelivered_only=True) == RunState()
     assert local_state(tmp_path, new_id()) == RunState()
+
+
+def test_how_processes_ended_a_run_is_known_in_order_until_it_is_delivered(tmp_path: Path) -> None:
+    begun = {"id": RUN, "status": "running", "status_change_id": creation_change_id(RUN)}
+    for changes, may_go_on in ((["failed"], True), (["running", "interrupted"], True), (["completed"], False)):
+        writer = SpoolWriter(tmp_path, url="x", run_id=RUN)
+        for told in (begun, {"id": RUN}, *({"id": RUN, "status": one} for one in changes)):
+            writer.append("training_runs", told)
+        writer.close()
+        assert local_state(tmp_path, RUN).may_go_on is may_go_on
+    known = local_state(tmp_path, RUN, undelivered_only=True).changes
+    assert [change["status"] for _, change in known] == ["failed", "running", "interrupted", "completed"]
+    deliver(tmp_path)
+    assert local_state(tmp_path, RUN).changes == ()
 
 
 @pytest.fixture
