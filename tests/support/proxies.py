@@ -6,6 +6,8 @@ import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -20,12 +22,13 @@ def free_port() -> int:
 
 
 def own_name() -> tuple[str, str]:
-    """Return the name by which others may know this machine and its address, or else those of loopback."""
-    try:
-        name = socket.gethostname().lower()
-        return name, socket.gethostbyname(name)
-    except OSError:
-        return "localhost", "127.0.0.1"
+    """Return this machine's name and its address, if that is one of loopback, or else those of localhost."""
+    name = socket.gethostname().lower()
+    with suppress(OSError):
+        address = socket.gethostbyname(name)
+        if ip_address(address).is_loopback:
+            return name, address
+    return "localhost", "127.0.0.1"
 
 
 def make_certificate(folder: Path, name: str = "localhost") -> Path:
