@@ -8,7 +8,7 @@ const CALL = "/rest/v1/rpc/load_batch";
 const REST = "X-Rest-Seconds";
 const CORES = navigator.hardwareConcurrency;
 /** How many batches of records a second are asked for; each is larger then. */
-const BATCHES_PER_SECOND = 16;
+const BATCHES_PER_SECOND = 8;
 const SHORTEST_REST_MS = 500;
 /** How many batches are under way on average, at the most. */
 const BATCHES_UNDER_WAY = Math.max(0.5, CORES / 4);
@@ -20,6 +20,9 @@ const READING_PART = 0.5;
 const LONG_READ_MS = 1000;
 /** How much of that time is saved up or owed, at the most. */
 const SAVED_MS = 500;
+/** For how long a batch lets reads go first: people wait for those. */
+const LONGEST_WAY_MS = 100;
+const LOOK_MS = 5;
 
 /** Slots for those who come again and again, one after the other. */
 export class Slots {
@@ -67,6 +70,14 @@ export class Allowance {
     return this.#leftMs > 0 && this.#manyUntil() <= now;
   }
 
+  /** Wait until not so many are under way, but not for long. */
+  async quiet(longestMs: number): Promise<void> {
+    const until = performance.now() + longestMs;
+    while (performance.now() < Math.min(until, this.#manyUntil())) {
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  }
+
   /** Until when many are under way if none begins or ends: long ones do not count. */
   #manyUntil(): number {
     const lastOfMany = [...this.#begun].at(-this.many);
@@ -90,6 +101,11 @@ export function beginRequest(pathname: string): () => void {
   if (pathname === CALL) return () => batches.took(performance.now() - began);
   const end = reads.begin(began);
   return () => end(performance.now());
+}
+
+/** Let reads go first, if this is a batch of records. */
+export async function giveWay(pathname: string): Promise<void> {
+  if (pathname === CALL) await reads.quiet(LONGEST_WAY_MS);
 }
 
 /** Say in the answer to a courier how long it is to collect records before it delivers more; it need not obey. */

@@ -95,6 +95,20 @@ Deno.test("nobody is told while the reads of those before are under way", () => 
   strictEqual(allowance.isLeft(100), true);
 });
 
+Deno.test("who gives way waits until the reads are done, and not for long", async () => {
+  const allowance = new Allowance(1, 0.5);
+  const waited = async (longestMs: number) => {
+    const began = performance.now();
+    await allowance.quiet(longestMs);
+    return performance.now() - began;
+  };
+  strictEqual(await waited(10_000) < 1_000, true);
+  const end = allowance.begin(performance.now());
+  strictEqual(await waited(50) >= 50, true);
+  setTimeout(() => end(performance.now()), 50);
+  strictEqual(await waited(10_000) < 5_000, true);
+});
+
 Deno.test("neither a long read nor what a busy minute cost holds anybody up for long", () => {
   const allowance = new Allowance(1, 0.5);
   const end = allowance.begin(0);
