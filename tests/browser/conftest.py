@@ -30,6 +30,12 @@ _FLAGS = (
 
 expect.set_options(timeout=WAIT_MS)
 
+# What goes round for ever is not waited for.
+_FADED = """async () => {
+  const ends = one => Number.isFinite(one.effect?.getComputedTiming().endTime);
+  await Promise.allSettled(document.getAnimations().filter(ends).map(one => one.finished));
+}"""
+
 
 # A file at a time: as long as it is there, nothing else in this process can run an event loop.
 @pytest.fixture(scope="module")
@@ -120,6 +126,8 @@ def axe() -> Callable[[Page], None]:
     """Return a function that fails if axe finds something serious on a page."""
 
     def check(page: Page) -> None:
+        # A button that has just been enabled has its colour only when it has faded into it.
+        page.evaluate(_FADED)
         page.evaluate((DASHBOARD / "node_modules" / "axe-core" / "axe.min.js").read_text())
         report = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         serious = [

@@ -78,7 +78,7 @@ def test_an_id_is_not_mixed_with_a_name_or_a_promise_that_the_run_is_new(pending
 def test_without_an_answer_a_given_run_is_not_guessed_at(
     pending: str, server: FaultySupabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "1")
+    monkeypatch.setenv("OPENMANUS_RL_RETRY_LIMIT_SECONDS", "0")
     monkeypatch.setenv("OPENMANUS_RL_OWN_RUN_ID", pending)
     server.fault = broken
     # Also where "allow" would start a run of that name: this one has been asked for.
@@ -86,7 +86,6 @@ def test_without_an_answer_a_given_run_is_not_guessed_at(
         openmanus_rl.init("whatever", run_name="whatever", resume="allow")
     # Not taken: when the database answers again, the run is begun.
     server.fault = None
-    monkeypatch.setenv("OPENMANUS_RL_ASK_TIMEOUT_SECONDS", "30")
     with openmanus_rl.init("whatever") as run:
         assert run.id == pending
 
