@@ -97,7 +97,7 @@ class Proxy:
         config = self._folder / "nginx.conf"
         config.write_text(
             f"daemon off; master_process off; pid {self._folder}/pid; error_log stderr;\n"
-            f"events {{}}\nhttp {{\naccess_log off;\n{folders}{site}}}\n"
+            f"events {{ worker_connections 4096; }}\nhttp {{\naccess_log off;\n{folders}{site}}}\n"
         )
         return [shutil.which("nginx", path="/usr/sbin:/usr/bin") or "nginx", "-e", "stderr", "-c", str(config)]
 
