@@ -173,7 +173,8 @@ def summary(read_ms: list[float]) -> dict[str, Any]:
 async def look(task: dict[str, Any]) -> list[Dashboard]:
     """Open the dashboards one after the other, and keep them open until the input ends; only what comes after its first
     line is measured."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    # Browsers keep connections open for minutes; httpx does so for five seconds.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60)
     options: dict[str, Any] = {"limits": limits, "timeout": READ_TIMEOUT_SECONDS}
     async with httpx.AsyncClient(base_url=task["url"], **options) as client:
         tokens = [await sign_in(client, task, email) for email in task["emails"]]
