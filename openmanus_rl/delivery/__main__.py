@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from openmanus_rl.delivery.courier import Courier, describe_rest
@@ -43,9 +44,27 @@ def main() -> None:
     root = Path(sys.argv[1])
     limits = _read_limits()
     ending = end_on_sigterm(grace_seconds=limits.grace_seconds, describe_rest=lambda: describe_rest(root))
-    if _take_over(root):
-        courier = Courier(root, connect=lambda: connect_for(root), ending=ending)
-        courier.run(until_idle_seconds=_IDLE_SECONDS, patience_seconds=limits.courier_patience_seconds)
+    courier = Courier(root, connect=lambda: connect_for(root), ending=ending)
+    run_alone(
+        root,
+        lambda: courier.run(until_idle_seconds=_IDLE_SECONDS, patience_seconds=limits.courier_patience_seconds),
+        has_seen_all=courier.has_seen_all,
+    )
+
+
+def run_alone(root: Path, run: Callable[[], bool], *, has_seen_all: Callable[[], bool]) -> None:
+    """Run a courier unless another one runs, and again if something came while it ended.
+
+    Whoever starts to record makes a spool and then starts a courier, unless the lock says that one is running. So when
+    it is released, there may be a spool for which nobody has started one.
+    """
+    while (lock := _take_over(root)) is not None:
+        try:
+            has_delivered = run()
+        finally:
+            os.close(lock)
+        if not has_delivered or has_seen_all():
+            return
 
 
 def _read_limits() -> Settings:
@@ -57,17 +76,15 @@ def _read_limits() -> Settings:
         return Settings()
 
 
-def _take_over(root: Path) -> bool:
-    """Lock these spools for the life of this process; return False if another courier has them."""
+def _take_over(root: Path) -> int | None:
+    """Lock these spools until the returned descriptor is closed; return None if another courier has them."""
     # Checking for a courier takes the lock for a moment, so one failure does not mean that one is running.
     for _ in range(_LOCK_ATTEMPTS):
         try:
-            lock_file(root / "courier.lock")
+            return lock_file(root / "courier.lock")
         except BlockingIOError:
             time.sleep(_LOCK_PAUSE_SECONDS)
-        else:
-            return True
-    return False
+    return None
 
 
 if __name__ == "__main__":

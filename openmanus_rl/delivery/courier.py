@@ -106,12 +106,13 @@ class Courier:
         self._uploads = Uploads()
         self._routes: dict[Path, Route] = {}
         self._orphan_pauses: dict[Path, _Pause] = {}
+        self._seen: set[Path] = set()
 
-    def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> None:
-        """Deliver until there has been nothing to deliver and no writer for `until_idle_seconds`.
+    def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> bool:
+        """Deliver until there has been nothing to deliver and no writer for `until_idle_seconds`; then return True.
 
-        If delivery keeps failing and no process writes, give up after `patience_seconds`; the next courier or
-        `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
+        If delivery keeps failing and no process writes, give up after `patience_seconds` and return False; the next
+        courier or `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
         """
         remove_done(self._root)
         with suppress(OSError, LocalFileError):
@@ -121,14 +122,18 @@ class Courier:
         while True:
             try:
                 moved = self.deliver()
-            except (OpenManusError, OSError) as error:
+            except Exception as error:
+                if not isinstance(error, OpenManusError | OSError):
+                    # A defect. What is delivered is known, so that it may be tried again, from there.
+                    _logger.exception("delivery fails in a way that it should not")
+                    self.close()
                 if self._has_writers():
                     failing_since = time.monotonic()
                 elif time.monotonic() - failing_since >= patience_seconds:
                     _logger.error(
                         "delivery fails and no process writes any more: giving up. %s", describe_rest(self._root)
                     )
-                    return
+                    return False
                 self._pause(backoff, error)
                 backoff = min(backoff * 2, _LAST_BACKOFF_SECONDS)
                 continue
@@ -137,8 +142,12 @@ class Courier:
             if moved or self._has_writers():
                 quiet_since = time.monotonic()
             elif self._ending.is_asked or time.monotonic() - quiet_since >= until_idle_seconds:
-                return
+                return True
             self._rest()
+
+    def has_seen_all(self) -> bool:
+        """Return whether no spool has come since the last delivery began."""
+        return all(spool.folder in self._seen for spool in find_spools(self._root))
 
     def _has_writers(self) -> bool:
         return any(is_alive(spool.folder) for spool in find_spools(self._root))
@@ -169,7 +178,9 @@ class Courier:
         moved = 0
         failure: OpenManusError | OSError | None = None
         failing_seconds = 0.0
-        for spool in find_spools(self._root):
+        spools = list(find_spools(self._root))
+        self._seen = {spool.folder for spool in spools}
+        for spool in spools:
             began = time.monotonic()
             try:
                 moved += self._deliver(spool, on_progress)

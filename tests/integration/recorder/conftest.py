@@ -25,6 +25,9 @@ def recorder_env(stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("OPENMANUS_RL_RUN_ID", raising=False)
     yield env
     _end_couriers(tmp_path / "home")
+    for log in (tmp_path / "home").glob("spool/*/courier.log"):
+        # Shown where a test fails.
+        print(log.read_text())
 
 
 def _end_couriers(home: Path) -> None:
