@@ -97,15 +97,21 @@ export const reads = new Allowance(MANY_READS, READING_PART);
 
 /** A request for data begins; returns what to call when it is answered. */
 export function beginRequest(pathname: string): () => void {
-  const began = performance.now();
-  if (pathname === CALL) return () => batches.took(performance.now() - began);
-  const end = reads.begin(began);
+  if (pathname === CALL) return () => {};
+  const end = reads.begin(performance.now());
   return () => end(performance.now());
 }
 
-/** Let reads go first, if this is a batch of records. */
-export async function giveWay(pathname: string): Promise<void> {
-  if (pathname === CALL) await reads.quiet(LONGEST_WAY_MS);
+/** Do a request's work in the database; a batch of records lets reads go first, and how long it takes is noted. */
+export async function paced<T>(pathname: string, work: () => Promise<T>): Promise<T> {
+  if (pathname !== CALL) return await work();
+  await reads.quiet(LONGEST_WAY_MS);
+  const began = performance.now();
+  try {
+    return await work();
+  } finally {
+    batches.took(performance.now() - began);
+  }
 }
 
 /** Say in the answer to a courier how long it is to collect records before it delivers more; it need not obey. */

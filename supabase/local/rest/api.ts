@@ -2,7 +2,7 @@
 import type { Claims, GatewayConnection, Setting } from "../database.ts";
 import { type DatabaseError, isUnavailable } from "../errors.ts";
 import type { Keys } from "../keys.ts";
-import { giveWay } from "../pace.ts";
+import { paced } from "../pace.ts";
 import { allowed, noTable } from "./allowed.ts";
 import { givenArguments, postedArguments } from "./arguments.ts";
 import { readRows } from "./body.ts";
@@ -208,13 +208,14 @@ export class DataApi {
       shape: { isSingle: !routine.returnsSet, isScalar: isScalar(routine) },
     });
     const isReadOnly = !isPost || routine.volatility !== "volatile";
-    await giveWay(url.pathname);
-    return await this.#run(call, isReadOnly ? "read" : "write", async (transaction) => {
-      const found = await execute(transaction, statement, call.schema.version);
-      checkSingular(media, found.page);
-      checkAffected(preferences, found.page);
-      return callResponse(found, root.range, { preferences, media, method, isVoid: routine.returnsVoid });
-    });
+    const run = () =>
+      this.#run(call, isReadOnly ? "read" : "write", async (transaction) => {
+        const found = await execute(transaction, statement, call.schema.version);
+        checkSingular(media, found.page);
+        checkAffected(preferences, found.page);
+        return callResponse(found, root.range, { preferences, media, method, isVoid: routine.returnsVoid });
+      });
+    return await paced(url.pathname, run);
   }
 
   /**
