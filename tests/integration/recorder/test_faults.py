@@ -313,11 +313,11 @@ def test_status_tells_what_waits_and_why(cli: Any, recorder_env: dict[str, str])
     for writer in (first, second):
         writer.append("training_runs", {"id": new_id(), "name": "waits"})
     settings = load_settings()
-    ways: list[Sink] = [connect(settings), Away()]
+    ways: list[Sink] = [connect(settings), Away(), Away()]
     courier = Courier(root, connect=ways.pop)
     with pytest.raises(TransientError):
         courier.deliver()
-    # Both are told: they go the same way.
+    # Both are told.
     assert [spool.progress.error for spool in find_spools(root)] == ["nobody answers"] * 2
     report = json.loads(cli("status", "--json", env=recorder_env, cwd=Path.cwd()).stdout)["recording"]
     assert (report["spools"], report["refused"], report["error"]) == (2, 0, "nobody answers")
