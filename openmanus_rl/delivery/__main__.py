@@ -52,7 +52,7 @@ def main() -> None:
     )
 
 
-def run_alone(root: Path, run: Callable[[], bool], *, has_seen_all: Callable[[], bool]) -> None:
+def run_alone(root: Path, run: Callable[[], object], *, has_seen_all: Callable[[], bool]) -> None:
     """Run a courier unless another one runs, and again if something came while it ended.
 
     Whoever starts to record makes a spool and then starts a courier, unless the lock says that one is running. So when
@@ -60,10 +60,10 @@ def run_alone(root: Path, run: Callable[[], bool], *, has_seen_all: Callable[[],
     """
     while (lock := _take_over(root)) is not None:
         try:
-            has_delivered = run()
+            run()
         finally:
             os.close(lock)
-        if not has_delivered or has_seen_all():
+        if has_seen_all():
             return
 
 

@@ -108,11 +108,11 @@ class Courier:
         self._orphan_pauses: dict[Path, _Pause] = {}
         self._seen: set[Path] = set()
 
-    def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> bool:
-        """Deliver until there has been nothing to deliver and no writer for `until_idle_seconds`; then return True.
+    def run(self, *, until_idle_seconds: float, patience_seconds: float = math.inf) -> None:
+        """Deliver until there has been nothing to deliver and no writer for `until_idle_seconds`.
 
-        If delivery keeps failing and no process writes, give up after `patience_seconds` and return False; the next
-        courier or `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
+        If delivery keeps failing and no process writes, give up after `patience_seconds`; the next courier or
+        `openmanus-rl sync` delivers the rest. After SIGTERM, return as soon as everything is delivered.
         """
         remove_done(self._root)
         with suppress(OSError, LocalFileError):
@@ -133,7 +133,7 @@ class Courier:
                     _logger.error(
                         "delivery fails and no process writes any more: giving up. %s", describe_rest(self._root)
                     )
-                    return False
+                    return
                 self._pause(backoff, error)
                 backoff = min(backoff * 2, _LAST_BACKOFF_SECONDS)
                 continue
@@ -142,7 +142,7 @@ class Courier:
             if moved or self._has_writers():
                 quiet_since = time.monotonic()
             elif self._ending.is_asked or time.monotonic() - quiet_since >= until_idle_seconds:
-                return True
+                return
             self._rest()
 
     def has_seen_all(self) -> bool:
